@@ -80,6 +80,10 @@ impl Bench {
     }
 
     fn in_view(view: View) -> Self {
+        Self::with(view, false)
+    }
+
+    fn with(view: View, has_fua: bool) -> Self {
         let config = ReplicaConfig {
             id: ME,
             incarnation: Incarnation(1),
@@ -90,6 +94,7 @@ impl Bench {
             open_regions: vec![OpenRegions { slot: 0, region: 1 << 20, open: vec![0] }],
             missing: Vec::new(),
             settings: Settings::default(),
+            has_fua,
         };
         Self { replica: Replica::new(config, Instant(0)), now: Instant(0) }
     }
@@ -269,6 +274,56 @@ fn a_flush_begins_after_the_writes_it_covers_and_the_next_ones_share_one() {
     let done = |n| Message::Done { id: id(1, n), result: Ok(()) };
     assert_eq!(said(&effects), [done(4), done(5)]);
     bench.disk_done(later);
+}
+
+fn durable_write(sequence: u64) -> Message {
+    let id = id(1, sequence);
+    Message::Write { id, offset: sequence * 4096, length: 4096, durable: true, receipt: false }
+}
+
+#[test]
+fn a_durable_write_is_one_action_of_a_disk_that_can_do_it() {
+    for has_fua in [false, true] {
+        let mut bench = Bench::with(view(1, OLD), has_fua);
+        bench.open(1, 1, Opener::Primary(OLD));
+        let effects = bench.say(1, durable_write(1));
+        let [(first, DiskAction::Write { durable, .. })] = actions(&effects)[..] else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(*durable, has_fua);
+        let mut effects = bench.disk_done(first);
+        if !has_fua {
+            let [(flush, DiskAction::Flush { .. })] = actions(&effects)[..] else {
+                panic!("{effects:?}")
+            };
+            effects = bench.disk_done(flush);
+        }
+        assert_eq!(said(&effects), [Message::Done { id: id(1, 1), result: Ok(()) }]);
+        assert!(actions(&effects).is_empty());
+    }
+}
+
+#[test]
+fn a_durable_write_that_fails_is_a_flush_that_fails() {
+    for (error, is_lost) in [(DiskError::Medium, true), (DiskError::NoSpace, false)] {
+        let mut bench = Bench::with(view(1, OLD), true);
+        bench.open(1, 1, Opener::Primary(OLD));
+        let failing = ticket(&bench.say(1, durable_write(1)));
+        let beside = ticket(&bench.say(1, durable_write(2)));
+        let outcome = Err(error);
+        let effects = bench.step(ReplicaEvent::Disk { ticket: failing, outcome });
+        let (generation, failure) = (Generation(1), error.into());
+        let told = said(&effects).contains(&Message::DiskFailed { generation, failure });
+        assert_eq!(told, is_lost);
+        let failed = Message::Done { id: id(1, 1), result: Err(failure) };
+        assert!(said(&effects).contains(&failed));
+        // What was under way beside it is believed as little as what comes later.
+        let result = if is_lost { Err(failure) } else { Ok(()) };
+        let done = Message::Done { id: id(1, 2), result };
+        assert_eq!(said(&bench.disk_done(beside)), [done]);
+        let later = ticket(&bench.say(1, durable_write(3)));
+        assert_eq!(said(&bench.disk_done(later)), [Message::Done { id: id(1, 3), result }]);
+    }
 }
 
 /// The byte and length of the one read among some effects, and its ticket.

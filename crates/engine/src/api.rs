@@ -105,6 +105,7 @@ impl OpenReplica {
             open_regions: metadata.open_regions,
             missing: metadata.missing,
             settings,
+            has_fua: Drive::has_fua(&file),
         };
         let (tables, allocation) = (metadata.tables, metadata.allocation);
         Ok(Self { file, newest, layout, tables, allocation, checksums, flushes, config })

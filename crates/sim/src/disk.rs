@@ -164,6 +164,14 @@ impl Disk {
         });
     }
 
+    /// These sectors were written last by one write that is durable now, and by nothing since.
+    pub fn made_durable(&mut self, sectors: Range<u32>) {
+        sectors.for_each(|sector| {
+            self.unflushed.remove(&sector);
+            self.dropped.remove(&sector);
+        });
+    }
+
     /// The flush that began at this mark has failed, and what it covered counts as clean from now
     /// on, as an operating system has it whose write-back failed.
     pub fn drop_unflushed(&mut self, mark: u64) {

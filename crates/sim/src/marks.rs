@@ -97,6 +97,8 @@ marks! {
     AssembledLiving => "a volume went on in a new epoch while a primary of the old one lived",
     EpochAdopted => "a replica that was away came back from an older epoch",
     EpochRefused => "a replica refused a view of an epoch that does not go on from its own",
+    DurableWrite => "a write was made durable without a flush",
+    DurableWriteLost => "a write failed that was to be durable, and lost what was written before",
     Survived => "part of the nodes stayed dead in the liveness phase",
 }
 

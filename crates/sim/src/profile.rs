@@ -10,7 +10,7 @@ use evenkeel_core::{
 
 use crate::payload::SECTOR;
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
-use crate::random::Random;
+use crate::random::{Random, spread};
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +174,8 @@ pub struct Profile {
     pub tears_tables: bool,
     /// Whether the device flush before a save of a table may fail, and lose what it covered.
     pub tables_lose: bool,
+    /// Which replicas have disks that make a single write durable, by bits.
+    fua: u64,
     /// Whether W7 is judged at every step, not only when a fault strikes: that takes far longer.
     pub judges_every_step: bool,
     /// Kinds of faults with their weights.
@@ -312,6 +314,7 @@ impl Profile {
             // By this number no seed is struck that was kept for another reason.
             tables_lose: !faults.is_empty() && Random::new(seed ^ 0x6c6f_7374).chance(60),
             tears_tables: !faults.is_empty() && Random::new(seed ^ 0x7461_7167).chance(60),
+            fua: fua(seed),
             judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,
             forces: epoch.chance(500),
@@ -319,6 +322,12 @@ impl Profile {
             drift: (0..nodes).map(|_| drift(r, drift_limit)).collect(),
             placement,
         }
+    }
+
+    /// Whether the disk of a replica makes a single write durable.
+    #[must_use]
+    pub fn has_fua(&self, replica: usize) -> bool {
+        self.fua >> (replica % 64) & 1 == 1
     }
 
     /// The cluster in a line.
@@ -507,4 +516,15 @@ fn faults(r: &mut Random) -> Vec<(Fault, u64)> {
 
 fn drift(r: &mut Random, limit: i64) -> i64 {
     if r.chance(500) { 0 } else { r.between(0, 2 * limit as u64) as i64 - limit }
+}
+
+/// In one seed of ten some disks, or all, make a single write durable.
+fn fua(seed: u64) -> u64 {
+    // By this number no seed is struck that was kept for another reason.
+    let drawn = spread(seed ^ 0x0066_7561_000c_cb90);
+    match drawn % 20 {
+        0 => u64::MAX,
+        10 => 0x5555_5555_5555_5555,
+        _ => 0,
+    }
 }

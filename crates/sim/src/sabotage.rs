@@ -61,11 +61,13 @@ pub enum Sabotage {
     /// Primaries let requests wait for the coordinator for a quarter of the time that the volume
     /// says.
     GiveUpEarly,
+    /// Writes that are to be durable by themselves are answered, and are not.
+    IgnoreFua,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -92,6 +94,7 @@ impl Sabotage {
         Self::HideLost,
         Self::GiveUpEarly,
         Self::TrustClones,
+        Self::IgnoreFua,
     ];
 }
 

@@ -105,6 +105,10 @@ pub enum DiskAction<P> {
         offset: u64,
         /// The data.
         payload: P,
+        /// Whether this write is durable when it ends, without a flush of anything else. Only a
+        /// disk is asked for it that has [`ReplicaConfig::has_fua`]. If it fails, what was written
+        /// before may be lost, as by a flush that fails.
+        durable: bool,
     },
     /// Make a range read as zeroes.
     Zero {
@@ -232,4 +236,6 @@ pub struct ReplicaConfig {
     pub missing: Vec<FoundPage>,
     /// Times and limits.
     pub settings: Settings,
+    /// Whether its disk makes a single write durable (forced unit access) for less than a flush.
+    pub has_fua: bool,
 }

@@ -67,10 +67,22 @@ pub(super) struct DataOperation<P> {
 /// What the answer to an operation is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Answer {
-    /// It waits for a device flush.
-    durable: bool,
+    /// What makes it durable, if it is to be.
+    durability: Durability,
     /// It tells digests of the blocks that were read, not what they hold.
     digests: bool,
+}
+
+/// What makes a write durable before it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Durability {
+    /// Nothing: a later flush does.
+    #[default]
+    Later,
+    /// The write itself (forced unit access).
+    Write,
+    /// A device flush after it.
+    Flush,
 }
 
 /// How far the intent log is for an operation.
@@ -124,16 +136,23 @@ impl<P: Payload> Replica<P> {
 
     /// Turns a message into a disk action, if it is inside the replica.
     fn parse(&self, message: Message, payload: Option<P>) -> Option<(DiskAction<P>, Answer, bool)> {
-        let written = |durable| Answer { durable, digests: false };
+        let written = |durability| Answer { durability, digests: false };
         let (offset, length, most, parsed) = match message {
             Message::Write { offset, length, durable, receipt, .. } => {
                 let payload = payload.filter(|p| p.length() == length)?;
-                let action = DiskAction::Write { offset, payload };
-                (offset, length, MAX_PAYLOAD, (action, written(durable), receipt))
+                let durability = match (durable, self.config.has_fua) {
+                    (false, _) => Durability::Later,
+                    (true, true) => Durability::Write,
+                    (true, false) => Durability::Flush,
+                };
+                let durable = durability == Durability::Write;
+                let action = DiskAction::Write { offset, payload, durable };
+                (offset, length, MAX_PAYLOAD, (action, written(durability), receipt))
             }
             Message::Zero { offset, length, unmap, durable, receipt, .. } => {
                 let action = DiskAction::Zero { offset, length, unmap };
-                (offset, length, MAX_ZERO, (action, written(durable), receipt))
+                let durability = if durable { Durability::Flush } else { Durability::Later };
+                (offset, length, MAX_ZERO, (action, written(durability), receipt))
             }
             Message::Read { offset, length, .. } => {
                 let action = DiskAction::Read { offset, length };
@@ -141,7 +160,7 @@ impl<P: Payload> Replica<P> {
             }
             Message::Digest { offset, length, .. } => {
                 let action = DiskAction::Read { offset, length };
-                let answer = Answer { durable: false, digests: true };
+                let answer = Answer { digests: true, ..Answer::default() };
                 (offset, length, MAX_PAYLOAD, (action, answer, false))
             }
             Message::Map { offset, length, .. } => {
@@ -326,11 +345,17 @@ impl<P: Payload> Replica<P> {
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let Some(operation) = self.operations.get(&number) else { return };
-        let answer = operation.answer;
-        match operation.origin {
+        let (origin, answer) = (operation.origin, operation.answer);
+        let outcome = match answer.durability {
+            Durability::Write => self.durable_write_done(cx, outcome),
+            Durability::Later | Durability::Flush => outcome,
+        };
+        match origin {
             Origin::Rebuild(_) => return,
             Origin::Copier(link, _, token) => self.answer_copy(cx, link, token, outcome),
-            Origin::Primary(link, _, id) if answer.durable && outcome.is_ok() => {
+            Origin::Primary(link, _, id)
+                if answer.durability == Durability::Flush && outcome.is_ok() =>
+            {
                 self.flush(cx, FlushWaiter::Primary { link, id, after: None });
             }
             Origin::Primary(..) if answer.digests => {
@@ -451,7 +476,7 @@ impl<P: Payload> DiskAction<P> {
     /// The range of data that it is about, and whether it changes that.
     fn range(&self) -> Option<(u64, u32, bool)> {
         match self {
-            Self::Write { offset, payload } => Some((*offset, payload.length(), true)),
+            Self::Write { offset, payload, .. } => Some((*offset, payload.length(), true)),
             Self::Zero { offset, length, .. } => Some((*offset, *length, true)),
             Self::Read { offset, length } | Self::Map { offset, length } => {
                 Some((*offset, *length, false))

@@ -235,6 +235,7 @@ impl Cluster {
             open_regions: disk.open_regions.values().cloned().collect(),
             missing: disk.pages.values().cloned().map(FoundPage::Whole).collect(),
             settings: Settings::default(),
+            has_fua: false,
         };
         Host { replica: Replica::new(config, self.now), disk, incarnations, boot, up: true }
     }
@@ -633,7 +634,7 @@ impl Cluster {
             {
                 return Err(DiskError::Damaged);
             }
-            DiskAction::Write { offset, payload } => {
+            DiskAction::Write { offset, payload, .. } => {
                 let end = offset + u64::from(payload.length());
                 for bad in [&mut self.unreadable, &mut self.damaged, &mut self.forgotten] {
                     bad.retain(|(on, at)| *on != id || !(offset..end).contains(at));

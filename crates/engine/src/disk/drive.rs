@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{FileType, fstat, major, minor};
 
+/// Where the system lists block devices, by their numbers.
+const DEVICES: &str = "/sys/dev/block";
 /// Devices that lie on one another, at most so many are followed.
 const MAX_DEPTH: usize = 8;
 
@@ -39,12 +41,15 @@ impl Drive {
     /// # Errors
     /// If the system can't tell the file's device.
     pub(crate) fn of(file: impl AsFd) -> io::Result<Arc<Self>> {
-        let stat = fstat(file)?;
-        let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
-        let number = if is_device { stat.st_rdev } else { stat.st_dev };
-        let number = base(Path::new("/sys/dev/block"), number);
+        let number = base(Path::new(DEVICES), device_of(file)?);
         let mut drives = DRIVES.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(drives.entry(number).or_default().clone())
+    }
+
+    /// Whether the device of a file makes a single write durable for less than a flush: it passes
+    /// on forced unit access, or has no cache that loses anything. Unknown counts as no.
+    pub(crate) fn has_fua(file: impl AsFd) -> bool {
+        device_of(file).is_ok_and(|number| has_fua(Path::new(DEVICES), number))
     }
 
     /// Flushes that have failed since the process began.
@@ -81,6 +86,29 @@ pub(crate) fn wake_by(waker: &Arc<OwnedFd>) {
 /// to. Anything else may be the drive's.
 pub(super) fn is_of_one_file(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}
+
+/// The number of the device that a file lies on, or that it is.
+fn device_of(file: impl AsFd) -> io::Result<u64> {
+    let stat = fstat(file)?;
+    let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    Ok(if is_device { stat.st_rdev } else { stat.st_dev })
+}
+
+/// What [`Drive::has_fua`] says, by the queue of the device, or of the one of which it is a part.
+/// One that lies on others says of itself what all of them do.
+fn has_fua(devices: &Path, number: u64) -> bool {
+    let place = devices.join(format!("{}:{}", major(number), minor(number)));
+    let whole = match place.join("partition").exists() {
+        true => fs::canonicalize(&place).ok().and_then(|part| Some(part.parent()?.to_owned())),
+        false => Some(place),
+    };
+    let says = |attribute: &str, word: &str| {
+        let file = whole.as_ref().map(|whole| whole.join("queue").join(attribute));
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
+        text.is_some_and(|text| text.trim() == word)
+    };
+    says("fua", "1") || says("write_cache", "write through")
 }
 
 /// The number of the device at the bottom, as far as it is one alone. `devices`: where the system

@@ -39,10 +39,7 @@ pub(super) enum Request {
         offset: u64,
         length: u32,
     },
-    Write {
-        offset: u64,
-        payload: Buffer,
-    },
+    Write(DataWrite),
     /// Makes a range read as zeroes, and gives its space back if it is to be unmapped.
     Zero {
         offset: u64,
@@ -63,6 +60,15 @@ pub(super) enum Request {
         place: u64,
         bytes: Box<SuperblockBytes>,
     },
+}
+
+/// A write of data.
+#[derive(Debug)]
+pub(super) struct DataWrite {
+    pub offset: u64,
+    pub payload: Buffer,
+    /// Named if it is to be durable when it ends.
+    pub durable: Option<Failures>,
 }
 
 /// What a request has led to.

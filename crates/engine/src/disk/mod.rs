@@ -35,7 +35,7 @@ pub use self::checksums::carry::Carry;
 pub use self::checksums::recover::Recovered;
 use self::checksums::recover::recover;
 use self::checksums::{Area, ChecksumStore};
-use self::filters::{Checksums, End, Request};
+use self::filters::{Checksums, DataWrite, End, Request};
 use self::flushes::Failures;
 pub(crate) use self::flushes::Flushes;
 use self::growth::Growth;
@@ -289,7 +289,10 @@ impl<I: Io> Disk<I> {
         let failures = asked.failures;
         let request = match action {
             DiskAction::Read { offset, length } => Request::Read { offset, length },
-            DiskAction::Write { offset, payload } => Request::Write { offset, payload },
+            DiskAction::Write { offset, payload, durable } => {
+                let durable = durable.then_some(failures);
+                Request::Write(DataWrite { offset, payload, durable })
+            }
             DiskAction::Zero { offset, length, .. }
                 if self.data.is_empty(offset, length.into()) =>
             {
@@ -465,7 +468,7 @@ impl<I: Io> Disk<I> {
 fn describe(action: &DiskAction<Buffer>) -> (Kind, u64, u64) {
     match action {
         DiskAction::Read { offset, length } => (Kind::Read, *offset, u64::from(*length)),
-        DiskAction::Write { offset, payload } => {
+        DiskAction::Write { offset, payload, .. } => {
             (Kind::Write, *offset, u64::from(payload.length()))
         }
         DiskAction::Zero { offset, length, .. } => (Kind::Zero, *offset, u64::from(*length)),

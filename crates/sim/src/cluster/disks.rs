@@ -42,7 +42,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) enum Work {
     Read { first: u32, count: u32 },
-    Change { first: u32, cells: Vec<Cell>, is_copy: bool },
+    Change { first: u32, cells: Vec<Cell>, is_copy: bool, is_durable: bool },
     Flush { mark: u64 },
     Map { first: u32, count: u32 },
     Save { save: Save, generation: Generation },
@@ -134,16 +134,18 @@ impl Cluster {
             DiskAction::Read { offset, length } => {
                 range(*offset, *length).map(|(first, count)| Work::Read { first, count })
             }
-            DiskAction::Write { offset, payload } => {
+            DiskAction::Write { offset, payload, durable } => {
                 range(*offset, payload.length()).map(|(first, _)| {
-                    let is_copy = payload.arrived().is_none();
-                    Work::Change { first, cells: payload.cells().to_vec(), is_copy }
+                    let (is_copy, is_durable) = (payload.arrived().is_none(), *durable);
+                    let cells = payload.cells().to_vec();
+                    Work::Change { first, cells, is_copy, is_durable }
                 })
             }
             DiskAction::Zero { offset, length, unmap } => {
                 range(*offset, *length).map(|(first, n)| {
                     let cell = if *unmap { HOLE } else { ZERO };
-                    Work::Change { first, cells: vec![cell; n as usize], is_copy: false }
+                    let cells = vec![cell; n as usize];
+                    Work::Change { first, cells, is_copy: false, is_durable: false }
                 })
             }
             DiskAction::Map { offset, length } => {
@@ -256,7 +258,7 @@ impl Cluster {
                 let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
                 outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));
             }
-            Work::Change { first, cells, is_copy } => {
+            Work::Change { first, cells, is_copy, .. } => {
                 copied = *is_copy;
                 for (sector, cell) in (*first..).zip(cells.iter()) {
                     // A change that fails may have been carried out in part.
@@ -318,6 +320,19 @@ impl Cluster {
             }
             Work::Flush { mark } if !succeeds && self.profile.failed_flushes_lose => {
                 slot.disk.drop_unflushed(*mark);
+            }
+            Work::Change { first, cells, is_durable: true, .. } if succeeds => {
+                self.marks.reach(Mark::DurableWrite);
+                if self.sabotage != Some(Sabotage::IgnoreFua) {
+                    slot.disk.made_durable(*first..*first + cells.len() as u32);
+                }
+            }
+            Work::Change { is_durable: true, .. }
+                if self.profile.failed_flushes_lose && pending.fails == Some(DiskError::Medium) =>
+            {
+                self.marks.reach(Mark::DurableWriteLost);
+                let mark = slot.disk.flush_mark();
+                slot.disk.drop_unflushed(mark);
             }
             Work::SaveTable { mark, .. } if pending.fails == Some(DiskError::Lost) => {
                 slot.disk.drop_unflushed(*mark);

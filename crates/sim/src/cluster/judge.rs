@@ -46,7 +46,7 @@ impl Cluster {
 
     /// A replica begins to change its disk.
     pub(super) fn judge_change(&mut self, replica: usize, action: &DiskAction<Sectors>) {
-        if let DiskAction::Write { offset, payload } = action
+        if let DiskAction::Write { offset, payload, .. } = action
             && let Some(sent) = payload.arrived()
         {
             let slot = &self.replicas[replica];
@@ -73,7 +73,7 @@ impl Cluster {
 
     /// I7: a rebuild copies only what it must, if it is known what that is.
     fn judge_copy(&mut self, replica: usize, action: &DiskAction<Sectors>) {
-        let DiskAction::Write { offset, payload } = action else { return };
+        let DiskAction::Write { offset, payload, .. } = action else { return };
         if self.is_relaid {
             // What is open has been rounded to regions of another size.
             return;

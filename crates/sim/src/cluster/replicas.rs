@@ -215,6 +215,7 @@ impl Cluster {
             open_regions: found.open_regions,
             missing: found.missing,
             settings: self.profile.own_settings[node],
+            has_fua: self.profile.has_fua(replica),
         };
         slot.store = store;
         slot.incarnation = config.incarnation;

@@ -292,7 +292,7 @@ impl<P: Payload> Replica<P> {
         let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
         let action = match (content, payload) {
             (CopyContent::Data, Some(payload)) if payload.length() == length => {
-                DiskAction::Write { offset, payload }
+                DiskAction::Write { offset, payload, durable: false }
             }
             (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
             // Only of a long run it was asked how it begins.

@@ -36,6 +36,35 @@ fn a_device_is_followed_to_the_one_that_it_lies_on() {
     assert_eq!(found(0, 47), makedev(0, 47), "no device has this number");
 }
 
+/// A partition is as its whole device; a device on others says itself what they all do.
+#[test]
+fn forced_unit_access_is_what_the_queue_says() {
+    let root = tempfile::tempdir().unwrap();
+    let queue = |place: &Path, fua: &str, cache: &str| {
+        fs::create_dir_all(place.join("queue")).unwrap();
+        fs::write(place.join("queue/fua"), format!("{fua}\n")).unwrap();
+        fs::write(place.join("queue/write_cache"), format!("{cache}\n")).unwrap();
+    };
+    let nvme = device(root.path(), "nvme0n1", "259:0");
+    queue(&nvme, "1", "write back");
+    let part = device(root.path(), "nvme0n1/nvme0n1p1", "259:1");
+    fs::write(part.join("partition"), "1\n").unwrap();
+    let virtio = device(root.path(), "vda", "254:0");
+    queue(&virtio, "0", "write back");
+    let battery = device(root.path(), "sda", "8:0");
+    queue(&battery, "0", "write through");
+    let linear = device(root.path(), "dm-0", "253:0");
+    symlink(&nvme, linear.join("slaves/nvme0n1")).unwrap();
+    queue(&linear, "0", "write back");
+    let found = |major, minor| has_fua(&root.path().join("block"), makedev(major, minor));
+    assert!(found(259, 0));
+    assert!(found(259, 1));
+    assert!(!found(254, 0));
+    assert!(found(8, 0));
+    assert!(!found(253, 0));
+    assert!(!found(0, 47), "no device has this number");
+}
+
 /// Two files of one filesystem share a drive: the failure of one's flush counts for the other.
 #[test]
 fn files_of_a_filesystem_share_its_drive() {

@@ -14,11 +14,10 @@ use evenkeel_core::settings::MAX_EXTENTS;
 use evenkeel_core::{Extent, Payload as _, ReplicaId};
 use evenkeel_format::{self as format, ALLOCATION_UNITS, allocation_page_offset};
 
-use super::{Outcome, RawDisk, Request, Writes};
+use super::{DataWrite, Outcome, RawDisk, Request, Writes};
 use crate::disk::Means;
 use crate::disk::flushes::Failures;
 use crate::disk::io::Io;
-use crate::memory::Buffer;
 use crate::ring::Completion;
 use crate::slab::Key;
 
@@ -66,8 +65,7 @@ struct Marks<T> {
 
 #[derive(Debug)]
 struct Waiting<T> {
-    offset: u64,
-    payload: Buffer,
+    write: DataWrite,
     then: T,
 }
 
@@ -127,8 +125,8 @@ impl<T> Marks<T> {
     }
 
     /// Whether a write may begin; if not, it is to wait until the device names its units.
-    fn admits(&mut self, offset: u64, length: u64) -> bool {
-        let units = self.touched(offset, length);
+    fn admits(&mut self, write: &DataWrite) -> bool {
+        let units = self.touched(write.offset, write.payload.length().into());
         self.trimmed.remove(units.clone());
         for (_, trimmed, _) in &mut self.flushing {
             trimmed.remove(units.clone());
@@ -183,7 +181,7 @@ impl<T> Marks<T> {
     /// What the device is to name: what it does, and what waits. With the pages that change.
     fn wanted(&self) -> (BlockSet, Vec<u32>) {
         let (mut wanted, mut pages) = (self.map.allocated.clone(), Vec::new());
-        for write in &self.waiting {
+        for Waiting { write, .. } in &self.waiting {
             let units = self.touched(write.offset, write.payload.length().into());
             pages.extend(page_of(units.start)..=page_of(units.end - 1));
             wanted.insert(units);
@@ -196,9 +194,8 @@ impl<T> Marks<T> {
         let Some(named) = self.saving.take().filter(|_| is_done) else { return VecDeque::new() };
         self.map.allocated = named;
         let waiting = core::mem::take(&mut self.waiting);
-        let (ready, rest): (VecDeque<_>, VecDeque<_>) = waiting
-            .into_iter()
-            .partition(|write| self.admits(write.offset, write.payload.length().into()));
+        let (ready, rest): (VecDeque<_>, VecDeque<_>) =
+            waiting.into_iter().partition(|waiting| self.admits(&waiting.write));
         self.waiting = rest;
         ready
     }
@@ -247,10 +244,8 @@ impl<I: Io, T> AllocationMap<I, T> {
             return self.below.begin(means, request, Then::Above(then));
         };
         let then = match request {
-            Request::Write { offset, payload }
-                if !marks.admits(offset, payload.length().into()) =>
-            {
-                marks.waiting.push_back(Waiting { offset, payload, then });
+            Request::Write(write) if !marks.admits(&write) => {
+                marks.waiting.push_back(Waiting { write, then });
                 return self.save_for_waiting(means);
             }
             Request::Zero { offset, length, unmap: true } => {
@@ -322,8 +317,8 @@ impl<I: Io, T> AllocationMap<I, T> {
     /// A save has ended: what waited for it goes on.
     fn saved(&mut self, means: &mut Means<'_, I>, is_done: bool) {
         let ready = self.marks.as_mut().map(|marks| marks.saved(is_done));
-        for Waiting { offset, payload, then } in ready.unwrap_or_default() {
-            self.below.begin(means, Request::Write { offset, payload }, Then::Above(then));
+        for Waiting { write, then } in ready.unwrap_or_default() {
+            self.below.begin(means, Request::Write(write), Then::Above(then));
         }
         self.save_for_waiting(means);
     }

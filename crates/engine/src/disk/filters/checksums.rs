@@ -20,7 +20,7 @@ use evenkeel_format as format;
 use self::blocks::sums_of;
 use self::commit::Commit;
 use self::edges::Edges;
-use super::{AllocationMap, RawDisk, Request, allocation, data_of};
+use super::{AllocationMap, DataWrite, RawDisk, Request, allocation, data_of};
 use crate::disk::checksums::ChecksumStore;
 use crate::disk::flushes::{Failures, Flushes};
 use crate::disk::io::Io;
@@ -81,12 +81,11 @@ pub(in crate::disk) enum Then<T> {
         skip: u32,
         length: u32,
     },
-    /// The blocks were read of which a write from this byte on changes a part.
+    /// The blocks were read of which a write changes a part.
     Widen {
         then: T,
         cover: Range<u64>,
-        payload: Buffer,
-        offset: u64,
+        write: DataWrite,
     },
     /// Whole blocks were written that yield this.
     Write {
@@ -176,7 +175,7 @@ impl<I: Io, T> Checksums<I, T> {
             Request::Read { offset, length } | Request::Zero { offset, length, .. } => {
                 (*offset, *length)
             }
-            Request::Write { offset, payload } => (*offset, payload.length()),
+            Request::Write(write) => (write.offset, write.payload.length()),
             _ => return self.below.begin(means, request, Then::Above(then)),
         };
         let cover = store.cover(offset, length.into());
@@ -213,12 +212,12 @@ impl<I: Io, T> Checksums<I, T> {
                 let skip = (offset - cover.start) as u32;
                 (read, Then::Read { then, cover, skip, length })
             }
-            Request::Write { offset, payload } if payload.length() < covered => {
-                (read, Then::Widen { then, cover, payload, offset })
+            Request::Write(write) if write.payload.length() < covered => {
+                (read, Then::Widen { then, cover, write })
             }
-            Request::Write { offset, payload } => {
-                let sums = sums_of(&payload);
-                (Request::Write { offset, payload }, Then::Write { then, cover, sums })
+            Request::Write(write) => {
+                let sums = sums_of(&write.payload);
+                (Request::Write(write), Then::Write { then, cover, sums })
             }
             Request::Zero { offset, length, unmap } => {
                 let range = offset..offset + u64::from(length);
@@ -254,9 +253,9 @@ impl<I: Io, T> Checksums<I, T> {
                 let read = self.read(&cover, outcome, (skip, length));
                 Some(End::Asked(then, read.map_err(Failure::of)))
             }
-            Then::Widen { then, cover, payload, offset } => match outcome.and_then(data_of) {
+            Then::Widen { then, cover, write } => match outcome.and_then(data_of) {
                 Ok(blocks) => {
-                    self.widened(means, then, cover, (payload, offset), &blocks);
+                    self.widened(means, then, cover, write, &blocks);
                     None
                 }
                 Err(error) => Some(self.not_changed(then, &cover, error)),

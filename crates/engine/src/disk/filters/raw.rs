@@ -13,7 +13,7 @@ use evenkeel_format::SUPERBLOCK_LENGTH;
 
 pub(in crate::disk) use self::writes::Writes;
 use self::zero::{Unsupported, Zeroing};
-use super::{Outcome, Request};
+use super::{DataWrite, Outcome, Request};
 use crate::disk::flushes::{Failures, Flushes};
 use crate::disk::io::Io;
 use crate::disk::{Layout, Means, cut_short, is_of_space};
@@ -39,7 +39,7 @@ struct Operation<T> {
 #[derive(Debug)]
 enum Step {
     Read { place: u64, done: usize },
-    Write { place: u64, done: usize },
+    Write { place: u64, done: usize, durable: Option<Failures> },
     Zero(Zeroing),
     Flush(Failures),
     Metadata(Box<Writes>, Failures),
@@ -51,6 +51,7 @@ impl Step {
     const fn failures_before(&self) -> Option<Failures> {
         match self {
             Self::Flush(failures) => Some(*failures),
+            Self::Write { durable, .. } => *durable,
             Self::Metadata(writes, failures) if !writes.is_flushed_later() => Some(*failures),
             _ => None,
         }
@@ -109,7 +110,12 @@ impl<I: Io, T> RawDisk<I, T> {
         let failed = self.failures();
         for key in self.operations.keys() {
             let step = self.operations.get_mut(key).map(|operation| &mut operation.step);
-            if let Some(Step::Flush(before) | Step::Metadata(_, before)) = step {
+            if let Some(
+                Step::Flush(before)
+                | Step::Metadata(_, before)
+                | Step::Write { durable: Some(before), .. },
+            ) = step
+            {
                 *before = failed;
             }
         }
@@ -121,11 +127,11 @@ impl<I: Io, T> RawDisk<I, T> {
                 self.read(means, self.layout.on_disk(offset), length, then);
             }
             Request::ReadMetadata { place, length } => self.read(means, place, length, then),
-            Request::Write { offset, payload } => {
+            Request::Write(DataWrite { offset, payload, durable }) => {
                 let place = self.layout.on_disk(offset);
                 let payload = self.layout.aligned(means.pool, payload);
-                let owner = self.keep(means, Step::Write { place, done: 0 }, then);
-                means.ring.write(owner, &self.file, payload, 0, place);
+                let owner = self.keep(means, Step::Write { place, done: 0, durable }, then);
+                write(means, owner, &self.file, (payload, 0, place), durable.is_some());
             }
             Request::Zero { offset, length, unmap } => {
                 let place = self.layout.on_disk(offset);
@@ -205,12 +211,12 @@ impl<I: Io, T> RawDisk<I, T> {
                 means.ring.read(owner, file, memory, range, *place + at as u64);
                 None
             }
-            (Step::Write { place, done }, Kept::Data(payload)) => {
+            (Step::Write { place, done, durable }, Kept::Data(payload)) => {
                 match advance(done, count, payload.len()) {
                     Advance::Whole => return Some(Ok(DiskOutcome::Done)),
                     Advance::CutShort => return Some(Err(cut_short())),
                     Advance::Part(at) => {
-                        means.ring.write(owner, file, payload, at, *place + at as u64);
+                        write(means, owner, file, (payload, at, *place), durable.is_some());
                     }
                 }
                 None
@@ -286,7 +292,7 @@ fn advance(done: &mut usize, count: Option<usize>, length: usize) -> Advance {
     }
 }
 
-/// Writes a piece of metadata without its first bytes, which belongs there.
+/// Writes data without their first bytes, which belong there.
 fn write<I: Io>(
     means: &mut Means<'_, I>,
     owner: Owner,

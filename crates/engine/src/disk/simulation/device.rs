@@ -54,6 +54,8 @@ pub(in crate::disk) enum Lie {
     LoseWrites,
     IgnoreFlushes,
     IgnoreDurability,
+    /// Of writes of data alone.
+    IgnoreDurableWrites,
     CountShortAsWhole,
     LoseMarks,
     LosePages,
@@ -242,9 +244,13 @@ impl State {
 
     /// What was written up to this time is durable, of all sectors or of some.
     pub(in crate::disk) fn settle(&mut self, until: u64, sectors: Option<Range<u64>>) {
-        let is_ignored = match sectors {
+        let is_ignored = match &sectors {
             None => self.lie == Lie::IgnoreFlushes,
-            Some(_) => self.lie == Lie::IgnoreDurability,
+            Some(_) if self.lie == Lie::IgnoreDurability => true,
+            Some(sectors) => {
+                let is_data = self.places.data.contains(&(sectors.start * SECTOR));
+                self.lie == Lie::IgnoreDurableWrites && is_data
+            }
         };
         if is_ignored {
             return;

@@ -106,6 +106,8 @@ pub(super) struct Change {
     /// Of the first sector, and one more of each that follows; 0: all are zeroed.
     pub(super) stamp: u64,
     pub(super) is_copy: bool,
+    /// Whether it is durable when it has ended well.
+    pub(super) is_durable: bool,
 }
 
 impl Change {
@@ -186,6 +188,9 @@ impl Model {
             if stamp != 0 || self.sectors.contains_key(&sector) {
                 let found = self.sectors.entry(sector).or_insert(Sector::zeroes());
                 found.set(stamp, now, flushed, true);
+                if change.is_durable {
+                    (found.before, found.was_any) = (Vec::new(), false);
+                }
             }
         }
         for number in self.blocks_of(&change.range) {

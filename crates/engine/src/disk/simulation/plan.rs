@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) grows: u64,
     /// In ten thousand steps.
     pub(super) closes: u64,
+    /// Of a thousand writes, how many are durable by themselves.
+    pub(super) durable: u64,
     block: u64,
     weights: [u64; KINDS],
     hot: Vec<u64>,
@@ -71,6 +73,7 @@ impl Plan {
             bitmap_pages: pages_per_bitmap(length).min(4),
             grows: 0,
             closes: 0,
+            durable: 0,
             block,
             weights,
             hot: (0..hot).map(|_| random.below(length.div_ceil(REGION))).collect(),

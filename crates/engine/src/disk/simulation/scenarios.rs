@@ -89,7 +89,7 @@ impl Bench {
         let mut memory = self.pool.take(4096);
         memory.fill(7);
         let offset = (*ticket - 10) * READ_AT_ONCE;
-        self.begin(*ticket, DiskAction::Write { offset, payload: memory.freeze() });
+        self.begin(*ticket, DiskAction::Write { offset, payload: memory.freeze(), durable: false });
         *ticket += 1;
         while let Some(place) = self.queue.first_but_flushes() {
             self.end(place, None);

@@ -16,11 +16,12 @@ const SAMPLE: u64 = 60;
 const KEPT: [u64; 5] = [1, 2, 9, 100_841, 100_945];
 
 /// What each fault and each oracle needs to be worth something.
-const MARKS: [&str; 28] = [
+const MARKS: [&str; 29] = [
     "bitmaps",
     "closes",
     "closes with operations under way",
     "damage",
+    "durable writes",
     "failed flushes of others",
     "failures",
     "flushes",
@@ -127,6 +128,7 @@ fn every_canary_is_found() {
         Lie::LoseWrites,
         Lie::IgnoreFlushes,
         Lie::IgnoreDurability,
+        Lie::IgnoreDurableWrites,
         Lie::CountShortAsWhole,
         Lie::LoseMarks,
         Lie::LosePages,

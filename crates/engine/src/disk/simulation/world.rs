@@ -68,6 +68,8 @@ pub(super) struct World {
     random: Random,
     /// For faults that came later: older seeds tell what they told.
     aside: Random,
+    /// Which writes are to be durable.
+    durably: Random,
     device: Device,
     queue: Queue,
     disk: Option<Disk<Queue>>,
@@ -105,7 +107,10 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, sabotage: Sabotage) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::draw(&mut random, sabotage);
+        // By this number no seed is struck that was kept for another reason.
+        let mut durably = Random::new(seed ^ 0x6675_6105);
+        let mut plan = Plan::draw(&mut random, sabotage);
+        plan.durable = if durably.chance(250) { 1 + durably.below(400) } else { 0 };
         let superblock = superblock_of(plan.length, plan.has_checksums);
         let places = places_of(&superblock);
         let lie = if let Sabotage::Device(lie) = sabotage { lie } else { Lie::None };
@@ -115,6 +120,7 @@ impl World {
         Self {
             sabotage,
             aside: random.aside(),
+            durably,
             queue: Queue::new(device.clone()),
             device,
             disk: None,

@@ -60,7 +60,11 @@ fn over(bench: &Bench) -> Mapped {
 
 fn write(bench: &mut Bench, mapped: &mut Mapped, unit: u64, then: &'static str) {
     let payload = bench.filled(4096, 7);
-    mapped.begin(&mut bench.means(), Request::Write { offset: unit * UNIT, payload }, then);
+    mapped.begin(
+        &mut bench.means(),
+        Request::Write(DataWrite { offset: unit * UNIT, payload, durable: None }),
+        then,
+    );
 }
 
 /// The oldest operation ends.

@@ -10,7 +10,7 @@ use evenkeel_format::{block_checksum, stored_checksum};
 
 use super::{Checksums, End, Then};
 use crate::disk::checksums::Unknown;
-use crate::disk::filters::{Outcome, Request, data_of};
+use crate::disk::filters::{DataWrite, Outcome, Request, data_of};
 use crate::disk::io::Io;
 use crate::disk::{Failure, Means};
 use crate::memory::Buffer;
@@ -45,7 +45,7 @@ impl<I: Io, T> Checksums<I, T> {
         means: &mut Means<'_, I>,
         then: T,
         cover: Range<u64>,
-        (payload, offset): (Buffer, u64),
+        DataWrite { offset, payload, durable }: DataWrite,
         blocks: &Buffer,
     ) {
         let start = cover.start;
@@ -64,7 +64,7 @@ impl<I: Io, T> Checksums<I, T> {
                 *new = self.sum_with_kept((at, old), *new);
             }
         }
-        let request = Request::Write { offset: start, payload };
+        let request = Request::Write(DataWrite { offset: start, payload, durable });
         self.below.begin(means, request, Then::Write { then, cover, sums });
     }
 

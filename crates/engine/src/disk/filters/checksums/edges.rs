@@ -13,7 +13,7 @@ use evenkeel_format::block_checksum;
 
 use super::{Checksums, End, Then};
 use crate::disk::Means;
-use crate::disk::filters::{Outcome, Request, data_of};
+use crate::disk::filters::{DataWrite, Outcome, Request, data_of};
 use crate::disk::io::Io;
 
 /// A range that is being zeroed.
@@ -89,7 +89,8 @@ impl<I: Io, T> Checksums<I, T> {
             return self.edge_done(means, then, edges);
         }
         let sum = self.sum_with_kept((block.start, &old), block_checksum(&new));
-        let request = Request::Write { offset: block.start, payload: new.freeze() };
+        let write = DataWrite { offset: block.start, payload: new.freeze(), durable: None };
+        let request = Request::Write(write);
         self.below.begin(means, request, Then::WriteEdge { then, edges, block, sum });
         None
     }

@@ -44,7 +44,8 @@ fn ask(bench: &mut Bench, checked: &mut Checked, request: Request) -> Result<Vec
 
 fn write(bench: &mut Bench, checked: &mut Checked, offset: u64, length: usize, byte: u8) {
     let payload = bench.filled(length, byte);
-    ask(bench, checked, Request::Write { offset, payload }).expect("it is written");
+    ask(bench, checked, Request::Write(DataWrite { offset, payload, durable: None }))
+        .expect("it is written");
 }
 
 fn rot(bench: &Bench, offset: u64) {

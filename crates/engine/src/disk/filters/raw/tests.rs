@@ -27,7 +27,11 @@ fn a_transfer_goes_on_where_it_was_cut_short() {
     let (mut bench, mut raw) = made();
     bench.device.state().faults.short = 1000;
     let payload = bench.filled(64 << 10, 7);
-    raw.begin(&mut bench.means(), Request::Write { offset: 4096, payload }, "write");
+    raw.begin(
+        &mut bench.means(),
+        Request::Write(DataWrite { offset: 4096, payload, durable: None }),
+        "write",
+    );
     let (key, completion) = bench.end(Some(libc::EINTR));
     assert!(raw.completed(&mut bench.means(), key, completion).is_none(), "it is tried again");
     assert!(matches!(finish(&mut bench, &mut raw), ("write", Ok(DiskOutcome::Done))));
@@ -46,7 +50,11 @@ fn zeroes_are_written_where_the_device_has_nothing_better() {
     bench.device.state().faults.without_punch = true;
     bench.device.state().faults.without_zero_range = true;
     let payload = bench.filled(8192, 7);
-    raw.begin(&mut bench.means(), Request::Write { offset: 0, payload }, "write");
+    raw.begin(
+        &mut bench.means(),
+        Request::Write(DataWrite { offset: 0, payload, durable: None }),
+        "write",
+    );
     finish(&mut bench, &mut raw).1.expect("it is written");
     for tries in [2, 0] {
         let request = Request::Zero { offset: 4096, length: 4096, unmap: true };

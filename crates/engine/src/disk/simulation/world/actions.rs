@@ -80,7 +80,7 @@ impl World {
         }
         if is_zeroing {
             let unmap = self.random.chance(600);
-            let change = Change { range, stamp: 0, is_copy };
+            let change = Change { range, stamp: 0, is_copy, is_durable: false };
             let action = DiskAction::Zero { offset, length, unmap };
             return self.begin(Asked::Change(change), action);
         }
@@ -89,8 +89,10 @@ impl World {
         for (n, sector) in (self.stamp..).zip(memory.chunks_mut(SECTOR as usize)) {
             sector.copy_from_slice(&content_of(n));
         }
-        let change = Change { range, stamp: self.stamp, is_copy };
-        let action = DiskAction::Write { offset, payload: memory.freeze() };
+        // Nobody asks for it who has seen a flush fail.
+        let durable = !self.distrusts && self.durably.chance(self.plan.durable);
+        let change = Change { range, stamp: self.stamp, is_copy, is_durable: durable };
+        let action = DiskAction::Write { offset, payload: memory.freeze(), durable };
         self.begin(Asked::Change(change), action)
     }
 

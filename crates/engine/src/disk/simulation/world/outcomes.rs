@@ -127,7 +127,11 @@ impl World {
                 return self.judge_read(&range, &data);
             }
             (Asked::Change(change), _) => {
-                self.note(if change.stamp == 0 { "zeroings" } else { "writes" });
+                self.note(match (change.stamp, change.is_durable) {
+                    (0, _) => "zeroings",
+                    (_, true) => "durable writes",
+                    (_, false) => "writes",
+                });
                 self.model.changed(&change);
                 self.touch(&change.range);
             }
@@ -202,6 +206,7 @@ impl World {
             Asked::Change(change) => {
                 self.model.may_have_changed(&change);
                 self.touch(&change.range);
+                self.distrusts |= change.is_durable && error != DiskError::NoSpace;
             }
             Asked::Flush { .. } => self.distrusts = true,
             Asked::Table { slot, .. } => {
