@@ -2,7 +2,7 @@ use super::super::tests::disk;
 use super::*;
 
 fn place(node: &str, disk: &str) -> (String, String) {
-    (node.into(), disk.into())
+    (format!("id of {node}"), disk.into())
 }
 
 fn wanted<'a>(on: Option<&'a str>, beside: &'a [(String, String)]) -> OneMore<'a> {
