@@ -19,4 +19,4 @@ say "$(grep -c '^\[' run.log) measurements, ${#peers[@]} peers: ${peers[*]}"
 
 say "the page in a browser"
 EVENKEEL_BENCH_PAGE=$(ls "$work"/out/*.html) EVENKEEL_BENCH_NEEDS_BROWSER=1 \
-    cargo test --manifest-path "$root/Cargo.toml" -q -p evenkeel-bench --locked --test browser
+    cargo test --manifest-path "$root/Cargo.toml" -q --workspace --locked --test browser

@@ -1,7 +1,7 @@
 #!/bin/bash
 # `evenkeel bench` beside the mirrors of the kernel, md RAID1 and DRBD, which it sets up and tears down.
 # takes: 240
-# build: -p evenkeel-bench --example bench
+# build: --workspace --example bench
 # copy: debug/examples/bench
 # disks: 1 6G
 # memory: 1536

@@ -2,7 +2,7 @@
 # Serving a block device while memory is short: more is written through the page cache than there is
 # memory, so the kernel must write to the device in order to go on. Nothing may wait for ever.
 # takes: 110
-# build: -p evenkeel-attach --example serve_file
+# build: --workspace --example serve_file
 # copy: debug/examples/serve_file
 # disks: 1 400M
 # memory: 256

@@ -2,7 +2,7 @@
 # A node that attaches by ublk: killed under load and started again, it takes its device over, and the
 # programs that use it see a pause and no error.
 # takes: 60
-# build: -p evenkeel
+# build: --workspace --bin evenkeel --example bench
 # copy: debug/evenkeel
 # disks: 1 700M
 # memory: 1024

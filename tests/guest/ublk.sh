@@ -1,7 +1,7 @@
 #!/bin/bash
 # A ublk device: attach, verify, kill the daemon under load, take over, verify, detach.
 # takes: 85
-# build: -p evenkeel-attach --example serve_file
+# build: --workspace --example serve_file
 # copy: debug/examples/serve_file
 # disks: 1 600M
 # memory: 640
