@@ -26,7 +26,7 @@ use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
 use crate::volumes::{Volumes, again, detach, gone, leftovers, status, sweep};
-use crate::{admission, disk_looks, http, late_disks, log, membership, systemd};
+use crate::{admission, disk_looks, http, late_disks, log, membership, own_directory, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.
 const END: Duration = Duration::from_secs(75);
@@ -110,6 +110,7 @@ impl Daemon {
         let state = Arc::new(StateDirectory::open(&config.state).map_err(failed)?);
         let identity = Identity::load_or_create(&state, config.node_name()).map_err(failed)?;
         let credentials = credentials(&config, &identity, &state)?;
+        own_directory::prepare_for_sockets("runtime", &config.runtime)?;
         let (peer, addresses) = PeerListener::bind(&config).await?;
         let (nbd, nbd_listeners) = NbdServer::bind(&config).await?;
         let metrics = match &config.metrics.listen {

@@ -8,9 +8,15 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::own_directory;
+
+/// Connections to a unix socket that wait to be accepted.
+const BACKLOG: i32 = 1024;
 /// How long a request's head may take to arrive.
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -33,7 +39,7 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 pub async fn bind_unix(path: &Path, mode: u32) -> Result<UnixListener, String> {
     let failed = |e: io::Error| format!("cannot listen on {}: {e}", path.display());
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(failed)?;
+        own_directory::make_for_sockets(parent).map_err(failed)?;
     }
     match tokio::net::UnixStream::connect(path).await {
         Ok(_) => {
@@ -47,9 +53,21 @@ pub async fn bind_unix(path: &Path, mode: u32) -> Result<UnixListener, String> {
         }
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path).map_err(failed)?;
+    let listener = listen_closed(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     Ok(listener)
+}
+
+/// Listens on a unix socket whose file is for its owner alone from the moment that it is there.
+fn listen_closed(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    // Linux gives the file the mode of the socket, less the umask.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    UnixListener::from_std(socket.into())
 }
 
 /// Listens on a TCP address.
@@ -69,3 +87,6 @@ pub async fn bind_tcp(address: &str, key: &str) -> Result<TcpListener, String> {
         format!("cannot listen on {address} ({key}): {e}; {advice}")
     })
 }
+
+#[cfg(test)]
+mod tests;

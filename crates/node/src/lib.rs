@@ -36,6 +36,7 @@ pub mod membership;
 pub mod metrics;
 pub mod nbd;
 pub mod node;
+mod own_directory;
 mod own_file;
 pub mod peer;
 pub mod preflight;

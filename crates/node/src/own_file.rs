@@ -140,7 +140,7 @@ pub fn close_directory_to_others(path: &Path, is_ours: impl Fn(&str) -> bool) {
     })();
     if let Err(error) = closed {
         let error: io::Error = error;
-        tracing::warn!(path = %path.display(), %error, "others may look into this disk's directory, and that cannot be changed");
+        tracing::warn!(path = %path.display(), %error, "others may look into this directory, and that cannot be changed");
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::fs::{Access, access};
 
 use crate::api::server;
 use crate::config::{Address, Config};
+use crate::own_directory::{exposed, refusal};
 use crate::peer::{SharedKey, tls};
 
 /// What keeps a node from starting with this configuration on this machine, a sentence each.
@@ -53,8 +54,11 @@ fn unresolved(key: &str, text: &str) -> Option<String> {
     }
 }
 
-/// Why a directory cannot be written to, or made.
+/// Why a directory cannot be written to, or made, or others could put files there.
 fn unusable(key: &str, path: &Path) -> Option<String> {
+    if let Ok(Some(why)) = exposed(path) {
+        return Some(refusal(key, path, &why));
+    }
     let there = path.ancestors().find(|part| part.exists())?;
     let why = if !there.is_dir() {
         "is no directory".to_owned()

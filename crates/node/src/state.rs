@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::own_directory::{Exposed, exposed};
 use crate::own_file::{self, OpenError};
 
 /// The extension of a file that is to take another one's place.
@@ -48,6 +49,14 @@ pub enum StateError {
         /// The process, as it wrote itself into the lock file.
         pid: String,
     },
+    /// Others could have put files there.
+    #[error("the state directory {} is not used: {why}. {}", path.display(), why.advice(path))]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// How.
+        why: Exposed,
+    },
     /// The system refused.
     #[error("the state directory's {}: {source}", path.display())]
     Io {
@@ -70,10 +79,10 @@ pub enum StateError {
 }
 
 impl StateDirectory {
-    /// Makes the directory if it is not there (mode 0700) and takes its lock.
+    /// Makes the directory if it is not there, closes it to others (mode 0700), and takes its lock.
     ///
     /// # Errors
-    /// If another process holds it, or the system refuses.
+    /// If another process holds it, others could have put files there, or the system refuses.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -84,10 +93,14 @@ impl StateDirectory {
             .mode(0o700)
             .create(path)
             .map_err(failed(path))?;
+        if let Some(why) = exposed(path).map_err(failed(path))? {
+            return Err(StateError::Exposed { path: path.to_owned(), why });
+        }
         let lock_path = path.join("lock");
         let lock = lock_file(&lock_path).map_err(failed(&lock_path))?;
         match lock {
             Ok(lock) => {
+                own_file::close_directory_to_others(path, |_| true);
                 remove_cut_off(path);
                 Ok(Self { path: path.to_owned(), lock })
             }

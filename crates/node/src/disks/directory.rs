@@ -16,6 +16,7 @@ use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, wri
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Known, NewReplica, OpenReplica, Opened, probe};
+use crate::own_directory::exposed;
 use crate::own_file::{self, OpenError};
 use crate::random::random_u128;
 use crate::state::{lock_file, replace, sync_parent};
@@ -33,6 +34,7 @@ const ENDING_NEW: &str = "replica-new";
 /// Checks that a directory can be a disk.
 pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
     refuse_file(path, what)?;
+    refuse_exposed(path, what)?;
     block_size(path).map(drop).map_err(|e| {
         let (why, advice) = match e.kind() {
             io::ErrorKind::ReadOnlyFilesystem => (
@@ -61,6 +63,18 @@ pub(super) fn refuse_file(path: &Path, what: &str) -> Result<(), ApiError> {
     let why = "it is neither a block device nor a directory";
     let advice = "For a file, add the directory that it would lie in";
     Err(ApiError::new(ErrorCode::BadRequest, what, why, advice))
+}
+
+/// Others must not be able to put files of their own in the place of replicas.
+fn refuse_exposed(path: &Path, what: &str) -> Result<(), ApiError> {
+    match exposed(path) {
+        Ok(Some(why)) => {
+            let advice = why.advice(path);
+            Err(ApiError::new(ErrorCode::NotSupported, what, why.to_string(), advice))
+        }
+        // Why it can't be looked at is found out by using it.
+        Ok(None) | Err(_) => Ok(()),
+    }
 }
 
 /// The smallest unit of direct I/O on files in the directory.
@@ -94,6 +108,9 @@ pub(super) fn open(
         *marker = Some(read_or_make_marker(path).map_err(|e| trouble(path, e))?);
     }
     own_file::close_directory_to_others(path, is_ours);
+    if let Ok(Some(why)) = exposed(path) {
+        tracing::warn!(path = %path.display(), %why, "{}", why.advice(path));
+    }
     let block_size = block_size(path).map_err(|e| trouble(path, e))?;
     let mut replicas = Vec::new();
     for entry in fs::read_dir(path)? {

@@ -205,6 +205,18 @@ fn replicas_and_their_directory_are_for_the_node_alone() {
     assert_eq!((mode(&place.disk), mode(&file)), (0o700, 0o600));
 }
 
+#[test]
+fn a_directory_in_which_others_put_files_becomes_no_disk() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    std::fs::set_permissions(&place.disk, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let error = disks.add(&place.disk, None, false).unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotSupported);
+    assert!(error.why.contains("mode 1777"), "{error}");
+    assert!(std::fs::read_dir(&place.disk).unwrap().next().is_none(), "nothing was put there");
+}
+
 /// As when a request is sent again because its answer was lost.
 #[test]
 fn a_replica_that_is_asked_for_twice_is_made_once() {

@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 #[test]
@@ -56,4 +58,20 @@ fn a_damaged_file_is_reported_by_name() {
     std::fs::write(state.join("x.json"), b"{\"half\":").unwrap();
     let error = state.load::<Vec<u32>>("x.json").unwrap_err().to_string();
     assert!(error.contains("x.json") && error.contains("backup"), "{error}");
+}
+
+#[test]
+fn a_directory_is_closed_to_those_who_read_and_refused_if_others_could_have_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let set_mode = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(dir.path(), permissions).unwrap();
+    };
+    set_mode(0o755);
+    drop(StateDirectory::open(dir.path()).unwrap());
+    assert_eq!(std::fs::metadata(dir.path()).unwrap().mode() & 0o7777, 0o700);
+    set_mode(0o770);
+    let error = StateDirectory::open(dir.path()).unwrap_err().to_string();
+    let advice = format!("run `chmod go-w {}`", dir.path().display());
+    assert!(error.contains("mode 0770") && error.ends_with(&advice), "{error}");
 }
