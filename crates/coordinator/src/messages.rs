@@ -314,7 +314,8 @@ pub enum Answer {
         /// Where that speaks.
         at: String,
     },
-    /// Nothing was done: this is not the present start of its node. It has to register.
+    /// Nothing was done: this is not the present start of its node, or the request names another
+    /// node as its sender than the connection does. It has to register.
     NotRegistered,
     /// The node that asks, or one that the request names, was removed from the cluster.
     NodeRemoved {

@@ -24,6 +24,9 @@ pub fn refusal(
     if let Some(refusal) = removal::refusal(transaction, [node.as_str()])? {
         return Ok(Some(refusal));
     }
+    if !is_own(request, caller, &node) {
+        return Ok(Some(Answer::NotRegistered));
+    }
     if let Request::Register(_)
     | Request::Nodes
     | Request::RemovedNodes
@@ -44,6 +47,26 @@ pub fn refusal(
         return Ok(Some(Answer::Superseded { at: note_other(transaction, caller) }));
     }
     Ok(Some(Answer::NotRegistered))
+}
+
+/// Whether a request that says who sends it says what its connection does. Else a member could keep
+/// a dead one alive, or speak for any number of nodes that nobody has ever seen.
+fn is_own(request: &Request, caller: &Caller, node: &str) -> bool {
+    match request {
+        Request::Register(Registration { node: record, .. }) => {
+            let start = (record.counter, record.incarnation);
+            let is_start = |id: crate::StartId| (id.counter, id.incarnation.0) == start;
+            record.id == node && caller.start.is_none_or(is_start)
+        }
+        Request::Heartbeat { node: sender }
+        | Request::Goodbye { node: sender, .. }
+        | Request::Draft { node: sender, .. }
+        | Request::Swap { node: sender, .. }
+        | Request::Assemble { node: sender, .. }
+        | Request::Delete { node: sender, .. } => sender == node,
+        Request::Discard { by, .. } => by.node == node,
+        _ => true,
+    }
 }
 
 /// Notes where another start speaks in a node's name; tells where the present one is.

@@ -166,3 +166,44 @@ fn a_superseded_start_commits_no_view() {
     assert!(matches!(answer, Answer::Superseded { .. }));
     assert!(matches!(swap(&coordinator, BETA, &next), Answer::Done));
 }
+
+/// Else one member could keep a dead one alive, or have the coordinator remember any number.
+#[test]
+fn nobody_speaks_for_another_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    register(&coordinator, 1, Lineage::default());
+    let gamma = NodeId(3);
+    let foreign = Caller { node: gamma, start: None, at: "elsewhere".into() };
+    let own = Request::Register(node(gamma, "gamma").into());
+    assert!(is_admitted(&coordinator.hear(&foreign, own).unwrap()));
+    sleep(EXPIRY);
+    let (stored, view) = volume(&coordinator, "web");
+    let volume = stored.record.id.clone();
+    let beta = BETA.to_string();
+    let requests = [
+        Request::Heartbeat { node: beta.clone() },
+        Request::Heartbeat { node: NodeId(4).to_string() },
+        Request::Goodbye { node: beta.clone(), incarnation: 1 },
+        Request::Draft { node: beta.clone(), incarnation: 1, volume },
+        Request::Swap {
+            node: beta.clone(),
+            view: ViewText::encode(&view).unwrap(),
+            replaces: None,
+            in_passing: false,
+            wish: None,
+        },
+        Request::Register(node(BETA, "beta").into()),
+    ];
+    for request in requests {
+        let answer = coordinator.hear(&foreign, request.clone()).unwrap();
+        assert!(matches!(answer, Answer::NotRegistered), "{request:?}: {answer:?}");
+    }
+    let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+    let beta = nodes.iter().find(|member| member.node.name == "beta").unwrap();
+    assert!(!beta.alive, "it is silent");
+    // A start does not register as another one of its node.
+    let later = NodeRecord { incarnation: 9, counter: 9, ..node(BETA, "beta") };
+    let answer = coordinator.hear(&caller(1), Request::Register(later.into())).unwrap();
+    assert!(matches!(answer, Answer::NotRegistered), "{answer:?}");
+}
