@@ -1,4 +1,5 @@
-//! Names as they come from other nodes, or from a database: none that is not held to the rule.
+//! Names and texts as they come from other nodes, or from a database: none that is not held to its
+//! rule.
 
 use evenkeel_format::{NAME_RULE, is_name};
 use serde::de::{Deserialize, Deserializer, Error};
@@ -12,6 +13,44 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Erro
     match is_name(&name) {
         true => Ok(name),
         false => Err(D::Error::custom(format_args!("{name:?} is no name: {NAME_RULE}"))),
+    }
+}
+
+/// Most addresses of a node.
+const MAX_ADDRESSES: usize = 64;
+/// Most bytes of an address: the longest name of a host has 253.
+const MAX_ADDRESS: usize = 300;
+/// Most bytes of what a node says of its software.
+const MAX_SOFTWARE: usize = 64;
+
+fn is_text(text: &str, most: usize) -> bool {
+    text.len() <= most && !text.contains(char::is_control)
+}
+
+/// Reads the addresses of a node.
+///
+/// # Errors
+/// If there are more than 64, or one is longer than 300 bytes or has control characters.
+pub(crate) fn read_addresses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let addresses = Vec::<String>::deserialize(from)?;
+    if addresses.len() > MAX_ADDRESSES {
+        return Err(D::Error::custom(format_args!("a node has at most {MAX_ADDRESSES} addresses")));
+    }
+    match addresses.iter().find(|address| !is_text(address, MAX_ADDRESS)) {
+        Some(bad) => Err(D::Error::custom(format_args!("{bad:.80?} is no address of a node"))),
+        None => Ok(addresses),
+    }
+}
+
+/// Reads which software a node says that it has.
+///
+/// # Errors
+/// If that is longer than 64 bytes or has control characters.
+pub(crate) fn read_software<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let software = String::deserialize(from)?;
+    match is_text(&software, MAX_SOFTWARE) {
+        true => Ok(software),
+        false => Err(D::Error::custom(format_args!("{software:.80?} is no version of software"))),
     }
 }
 
@@ -33,6 +72,26 @@ mod tests {
             let rename = Request::Rename { name: bad.to_owned(), replaces: None };
             let text = serde_json::to_string(&rename).unwrap();
             assert!(serde_json::from_str::<Request>(&text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_says_of_itself_only_so_much() {
+        let node = |addresses: Vec<String>, software: &str| {
+            serde_json::from_value::<NodeRecord>(serde_json::json!({
+                "id": "1", "name": "alpha", "addresses": addresses, "software": software,
+            }))
+        };
+        let one = |text: &str| vec![text.to_owned()];
+        assert!(node(vec!["10.0.0.1:7740".into(); 64], "0.1.0").is_ok());
+        for (addresses, software) in [
+            (vec!["10.0.0.1:7740".into(); 65], "0.1.0"),
+            (one(&"x".repeat(301)), "0.1.0"),
+            (one("10.0.0.1:7740\u{1b}[2J"), "0.1.0"),
+            (one("10.0.0.1:7740"), "\n"),
+            (one("10.0.0.1:7740"), &"x".repeat(65)),
+        ] {
+            assert!(node(addresses.clone(), software).is_err(), "{addresses:?} {software:?}");
         }
     }
 }

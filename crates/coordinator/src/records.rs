@@ -17,8 +17,10 @@ pub struct NodeRecord {
     #[serde(deserialize_with = "names::read")]
     pub name: String,
     /// Where peers reach it.
+    #[serde(deserialize_with = "names::read_addresses")]
     pub addresses: Vec<String>,
     /// Version of its software.
+    #[serde(deserialize_with = "names::read_software")]
     pub software: String,
     /// The incarnation of its daemon's present start.
     #[serde(default)]
