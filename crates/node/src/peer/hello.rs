@@ -18,19 +18,34 @@ use crate::start::StartId;
 /// Why a hello failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
-    /// The connection ended, or carried something else.
+    /// The connection failed, or carried something else.
     #[error("{0}")]
     Broken(String),
+    /// The other side closed the connection.
+    #[error("the connection was closed before the hello was complete")]
+    Closed,
     /// One side does not want the other.
     #[error("{0}")]
     Refused(Refusal),
 }
 
 impl HelloError {
+    /// The same with the name of the guest that was refused, for our own log.
+    fn of_guest(self, hello: &Hello) -> Self {
+        match self {
+            Self::Refused(Refusal { reason, text }) => {
+                refused(reason, format!("{}: {text}", hello.node_name))
+            }
+            other => other,
+        }
+    }
+
     pub(super) fn at(self, address: &Address) -> PeerError {
         let address = address.to_string();
         match self {
-            Self::Broken(why) => PeerError::Connect { address, source: io::Error::other(why) },
+            Self::Broken(_) | Self::Closed => {
+                PeerError::Connect { address, source: io::Error::other(self.to_string()) }
+            }
             Self::Refused(refusal) => {
                 PeerError::Refused { address, reason: refusal.reason, why: refusal.text }
             }
@@ -65,19 +80,32 @@ fn refused(reason: Reason, text: String) -> HelloError {
     HelloError::Refused(Refusal { reason, text })
 }
 
-/// What was refused to a guest, for our own log.
-fn of_guest(hello: &Hello, refusal: Refusal) -> HelloError {
-    refused(refusal.reason, format!("{}: {}", hello.node_name, refusal.text))
+fn unread(error: io::Error) -> HelloError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => HelloError::Closed,
+        _ => broken(error),
+    }
+}
+
+/// A guest that closes the connection when it has our proof has found it wrong.
+fn after_proof(error: HelloError) -> HelloError {
+    match error {
+        HelloError::Closed => refused(
+            Reason::KeyDiffers,
+            "it has found that the keys differ: give all nodes the same peer.key_file".into(),
+        ),
+        other => other,
+    }
 }
 
 /// Reads one part, prefix included; never more than its bytes.
 async fn read_part(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, HelloError> {
     let mut prefix = [0; PREFIX_LENGTH];
-    stream.read_exact(&mut prefix).await.map_err(broken)?;
+    stream.read_exact(&mut prefix).await.map_err(unread)?;
     let rest = rest_length(&prefix).map_err(broken)?;
     let mut part = prefix.to_vec();
     part.resize((PREFIX_LENGTH + rest).min(MAX_PART_LENGTH), 0);
-    stream.read_exact(&mut part[PREFIX_LENGTH..]).await.map_err(broken)?;
+    stream.read_exact(&mut part[PREFIX_LENGTH..]).await.map_err(unread)?;
     Ok(part)
 }
 
@@ -188,12 +216,13 @@ pub async fn accept(
     .encode();
     send(stream, &answer).await?;
     if let Some(refusal) = refusal {
-        return Err(of_guest(&hello, refusal));
+        return Err(HelloError::Refused(refusal).of_guest(&hello));
     }
     if let Some(key) = &credentials.key {
         let proof = key.prove(&proof_input(Side::Listening, &hello_bytes, &answer));
         send(stream, &proof.encode()).await?;
-        let proof = Proof::decode(&read_part(stream).await?).map_err(broken)?;
+        let proof = read_part(stream).await.map_err(after_proof);
+        let proof = Proof::decode(&proof.map_err(|e| e.of_guest(&hello))?).map_err(broken)?;
         let input = proof_input(Side::Connecting, &hello_bytes, &answer);
         let verdict = match key.verify(&input, &proof) {
             true => admit.map_or(Ok(()), |admit| admit(&hello)),
@@ -203,7 +232,7 @@ pub async fn accept(
             }),
         };
         send(stream, &Verdict(verdict.clone()).encode()).await?;
-        verdict.map_err(|refusal| of_guest(&hello, refusal))?;
+        verdict.map_err(|refusal| HelloError::Refused(refusal).of_guest(&hello))?;
     }
     Ok(Guest {
         node: hello.node,
@@ -261,3 +290,6 @@ fn judge(
     };
     VERSIONS.common(hello.versions).ok_or_else(none)
 }
+
+#[cfg(test)]
+mod tests;
