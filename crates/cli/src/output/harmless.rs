@@ -2,16 +2,25 @@
 //!
 //! Whoever runs a node or prepares a disk chooses what names and messages say. A terminal takes
 //! control characters for commands, which may hide lines, change its title or send back what it was
-//! told.
+//! told. Characters that nobody sees turn the order of others around, or make two names look alike.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The text without control characters: each is shown as `�`. Lines and tabs stay.
+/// The text without characters that a terminal obeys or does not show: each is shown as `�`. Lines
+/// and tabs stay.
 pub fn text(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
+    let is_kept = |c: char| matches!(c, '\n' | '\t') || !is_harmful(c);
+    text.chars().map(|c| if is_kept(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// Whether it is a control character, or one that has no width or turns the direction of writing.
+fn is_harmful(c: char) -> bool {
+    let is_unseen = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    is_unseen || c.is_control()
 }
 
 /// Reads JSON of which every text is harmless.
@@ -36,7 +45,7 @@ pub fn copy<T: Serialize + DeserializeOwned>(of: &T) -> Result<T, serde_json::Er
 
 fn clean(value: &mut Value) {
     match value {
-        Value::String(said) if said.contains(char::is_control) => *said = text(said),
+        Value::String(said) if said.contains(is_harmful) => *said = text(said),
         Value::Array(values) => values.iter_mut().for_each(clean),
         Value::Object(fields) => fields.values_mut().for_each(clean),
         _ => {}
@@ -56,5 +65,15 @@ mod tests {
         assert_eq!(read.what, "a\u{fffd}]0;title\u{fffd}b");
         assert_eq!((read.why.as_str(), read.action.as_str()), ("1\n2\t3", "\u{fffd}2J"));
         assert_eq!(copy(&read).unwrap(), read);
+    }
+
+    #[test]
+    fn nothing_is_turned_around_or_unseen() {
+        let body = serde_json::json!({
+            "code": "system", "what": "n1\u{200b}", "why": "a\u{202e}b", "do": "é 漢 עברית",
+        });
+        let read: ApiError = read(body.to_string().as_bytes()).unwrap();
+        assert_eq!((read.what.as_str(), read.why.as_str()), ("n1\u{fffd}", "a\u{fffd}b"));
+        assert_eq!(read.action, "é 漢 עברית");
     }
 }
