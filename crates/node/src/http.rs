@@ -14,17 +14,68 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::own_directory;
+use crate::peer::stream::PeerStream;
+use crate::seats::Source;
 
 /// Connections to a unix socket that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// How long a request's head may take to arrive.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a request's head may take to arrive from another node, which keeps connections for
+/// later.
+pub const NODE_DEADLINE: Duration = Duration::from_secs(30);
+/// The same from others, who occupy a place of few.
+pub const CLIENT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Serves requests on one connection until it ends. What is no HTTP is answered by status 400.
-pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+/// A socket that listens.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A unix socket.
+    Unix(UnixListener),
+}
+
+/// A connection to a [`Socket`].
+#[derive(Debug)]
+pub struct Accepted {
+    /// The stream, not encrypted.
+    pub stream: PeerStream,
+    /// Where it comes from, for the log.
+    pub from: String,
+    /// The same, to count connections by.
+    pub source: Source,
+}
+
+impl Socket {
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// If the system refuses; the next one may come all the same.
+    pub async fn accept(&self) -> io::Result<Accepted> {
+        Ok(match self {
+            Self::Tcp(socket) => {
+                let (stream, from) = socket.accept().await?;
+                let stream = PeerStream::Tcp(stream);
+                Accepted { stream, from: from.to_string(), source: from.into() }
+            }
+            Self::Unix(socket) => {
+                let (stream, _) = socket.accept().await?;
+                let source = Source::of(&stream)?;
+                Accepted { stream: PeerStream::Unix(stream), from: "a unix socket".into(), source }
+            }
+        })
+    }
+}
+
+/// Serves requests on one connection until it ends, or until it has been silent for so long. What
+/// is no HTTP is answered by status 400.
+pub async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    silence: Duration,
+) {
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_DEADLINE)
+        .header_read_timeout(silence)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     if let Err(error) = served.await {
         tracing::debug!(%error, "an HTTP connection ended");

@@ -41,6 +41,7 @@ mod own_file;
 pub mod peer;
 pub mod preflight;
 mod random;
+mod seats;
 pub mod start;
 pub mod state;
 mod systemd;

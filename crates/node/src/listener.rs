@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admission;
 use crate::api::server;
 use crate::config::{Address, Config};
 use crate::coordinator::Caller;
-use crate::http;
+use crate::http::{self, Accepted, Socket};
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp};
+use crate::seats::{Seat, Seats};
 
 /// The pause after a failed accept (too many open files): others may close some meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -23,12 +22,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct PeerListener {
     sockets: Vec<Socket>,
-}
-
-#[derive(Debug)]
-enum Socket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
 }
 
 impl PeerListener {
@@ -60,55 +53,41 @@ impl PeerListener {
 
     /// Accepts connections until the daemon ends.
     pub fn serve(self, node: &Arc<Node>) {
-        let room = Arc::new(Semaphore::new(node.config.peer.max_unauthenticated));
+        let most = node.config.peer.max_unauthenticated;
+        let seats = Seats::new(most, "peers that have not proved who they are");
         for socket in self.sockets {
-            tokio::spawn(accept_all(socket, node.clone(), room.clone()));
+            tokio::spawn(accept_all(socket, node.clone(), seats.clone()));
         }
     }
 }
 
-async fn accept_all(socket: Socket, node: Arc<Node>, room: Arc<Semaphore>) {
+async fn accept_all(socket: Socket, node: Arc<Node>, seats: Arc<Seats>) {
     let mut stopping = node.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&socket) => accepted,
+            accepted = socket.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
-        let (raw, from) = match accepted {
-            Ok(accepted) => accepted,
+        match accepted {
+            Ok(Accepted { stream, from, source }) => {
+                drop(tokio::spawn(greet(stream, from, node.clone(), seats.take(source))));
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection from a peer");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
             }
-        };
-        match room.clone().try_acquire_owned() {
-            Ok(permit) => drop(tokio::spawn(greet(raw, from, node.clone(), permit))),
-            Err(_) => {
-                tracing::warn!(%from, "closed a connection: too many that have not proved who they are")
-            }
-        }
-    }
-}
-
-async fn accept(socket: &Socket) -> std::io::Result<(PeerStream, String)> {
-    match socket {
-        Socket::Tcp(socket) => {
-            let (stream, from) = socket.accept().await?;
-            Ok((PeerStream::Tcp(stream), from.to_string()))
-        }
-        Socket::Unix(socket) => {
-            let (stream, _) = socket.accept().await?;
-            Ok((PeerStream::Unix(stream), "a unix socket".into()))
         }
     }
 }
 
 /// The first seconds of a connection.
-async fn greet(raw: PeerStream, from: String, node: Arc<Node>, permit: OwnedSemaphorePermit) {
+async fn greet(raw: PeerStream, from: String, node: Arc<Node>, mut seat: Seat) {
     let deadline = Duration::from_secs(node.config.peer.handshake_seconds);
-    let greeted = tokio::time::timeout(deadline, prove(raw, &node)).await;
-    drop(permit);
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(deadline, prove(raw, &node)) => greeted,
+        () = seat.gone() => return,
+    };
+    drop(seat);
     match greeted {
         Ok(Ok((stream, guest))) => serve(stream, guest, from, node).await,
         Ok(Err(error)) => tracing::warn!(%from, %error, "closed a connection from a peer"),
@@ -168,7 +147,8 @@ async fn serve(stream: PeerStream, guest: Guest, from: String, node: Arc<Node>) 
         Purpose::Control => {
             let mut stopping = node.stopping.subscribe();
             let caller = Caller { node: guest.node, start: guest.start, at: from };
-            let served = http::serve(stream, server::control_router(&node, caller));
+            let router = server::control_router(&node, caller);
+            let served = http::serve(stream, router, http::NODE_DEADLINE);
             tokio::select! {
                 () = served => {}
                 _ = stopping.wait_for(|stopping| *stopping) => {}

@@ -16,7 +16,6 @@ use evenkeel_exports::nbd::{Export, Exports, Handshake, Negotiated, Progress, Tl
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
@@ -25,12 +24,13 @@ use crate::http;
 use crate::node::Node;
 use crate::peer::stream::PeerStream;
 use crate::peer::tls;
+use crate::seats::{Seats, Source};
 
 use clients::Clients;
 
 /// How long a client may take to choose an export.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Clients that have not yet chosen; more are closed at once.
+/// Clients that have not yet chosen; beyond, older ones give way.
 const MAX_CHOOSING: usize = 256;
 /// The name of NBD's front ends begins with this.
 pub const FRONTEND: &str = "nbd ";
@@ -45,7 +45,7 @@ pub struct NbdServer {
     /// TLS on TCP.
     pub tls: Option<Arc<ServerConfig>>,
     directory: PathBuf,
-    choosing: Arc<Semaphore>,
+    choosing: Arc<Seats>,
     clients: Arc<Clients>,
 }
 
@@ -109,7 +109,7 @@ impl NbdServer {
             tcp,
             tls,
             directory: config.runtime.join("nbd"),
-            choosing: Arc::new(Semaphore::new(MAX_CHOOSING)),
+            choosing: Seats::new(MAX_CHOOSING, "NBD clients that have not chosen an export"),
             clients: Clients::new(config.nbd.max_clients),
         };
         Ok((server, listeners))
@@ -185,7 +185,13 @@ async fn accept_unix(listener: UnixListener, node: Arc<Node>, export: Export) {
             Ok((stream, _)) => {
                 let (exports, clients) = (vec![export.clone()], node.nbd.clients.clone());
                 let choice = Choice { exports, default: true, clients };
-                greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice, None);
+                match Source::of(&stream) {
+                    Ok(source) => {
+                        let from = ("unix socket".into(), source);
+                        greet(&node, PeerStream::Unix(stream), from, choice, None);
+                    }
+                    Err(error) => failed(&error).await,
+                }
             }
             Err(error) => failed(&error).await,
         }
@@ -205,7 +211,8 @@ pub async fn accept_tcp(listener: TcpListener, node: Arc<Node>) {
                 // Without it small answers wait for a timer; the connection works all the same.
                 let _ = stream.set_nodelay(true);
                 let (choice, tls) = (node.nbd.on_tcp(), node.nbd.tls.clone());
-                greet(&node, PeerStream::Tcp(stream), from.to_string(), choice, tls);
+                let from = (from.to_string(), from.into());
+                greet(&node, PeerStream::Tcp(stream), from, choice, tls);
             }
             Err(error) => failed(&error).await,
         }
@@ -221,18 +228,18 @@ async fn failed(error: &std::io::Error) {
 fn greet(
     node: &Arc<Node>,
     stream: PeerStream,
-    from: String,
+    (from, source): (String, Source),
     choice: Choice,
     tls: Option<Arc<ServerConfig>>,
 ) {
-    let Ok(permit) = node.nbd.choosing.clone().try_acquire_owned() else {
-        tracing::warn!(%from, "closed a connection: too many NBD clients are choosing an export");
-        return;
-    };
+    let mut seat = node.nbd.choosing.take(source);
     let node = node.clone();
     tokio::spawn(async move {
-        let chosen = tokio::time::timeout(HANDSHAKE, choose(stream, &choice, tls)).await;
-        drop(permit);
+        let chosen = tokio::select! {
+            chosen = tokio::time::timeout(HANDSHAKE, choose(stream, &choice, tls)) => chosen,
+            () = seat.gone() => return,
+        };
+        drop(seat);
         match chosen {
             Ok(Ok(Some((stream, negotiated)))) => serve(&node, stream, negotiated, from).await,
             Ok(Ok(None)) => tracing::debug!(%from, "an NBD client chose nothing"),

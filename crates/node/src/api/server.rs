@@ -9,7 +9,6 @@ use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use axum::serve::Listener;
 use axum::{Extension, Router};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use rustix::fs::{Gid, chown};
@@ -21,12 +20,16 @@ use super::extract::Refusal;
 use super::{handlers, openapi};
 use crate::config::Config;
 use crate::coordinator::{Caller, remote, removed};
+use crate::http::{self, Accepted, Socket};
+use crate::metrics;
 use crate::node::Node;
 use crate::peer::requests;
-use crate::{http, metrics};
+use crate::seats::Shares;
 
 /// Most connections to the API, and to the metrics' address, at a time.
 const MAX_CONNECTIONS: usize = 256;
+/// Most of them from one source, but for root.
+const MAX_OF_ONE_SOURCE: usize = 64;
 /// Most bytes of a request's body.
 const MAX_BODY_LENGTH: usize = 2 << 20;
 /// How long a request's body may take to arrive.
@@ -191,30 +194,42 @@ pub(crate) fn group_id(name: &str) -> Result<u32, String> {
 
 /// Serves the API on its unix socket until the daemon ends.
 pub async fn serve(listener: UnixListener, node: Arc<Node>) {
-    serve_all(listener, router(&node), &node).await;
+    let router = router(&node);
+    serve_all(&Socket::Unix(listener), router, &node).await;
 }
 
 /// Serves only the metrics, on TCP, until the daemon ends.
 pub async fn serve_metrics(listener: TcpListener, node: Arc<Node>) {
     let router = Router::new().route(routes::METRICS, get(metrics::text)).with_state(node.clone());
-    serve_all(listener, router, &node).await;
+    serve_all(&Socket::Tcp(listener), router, &node).await;
 }
 
-/// Serves every connection until the daemon ends. One that cannot be accepted (too many open files)
-/// is logged, and tried again after a second.
-async fn serve_all(mut listener: impl Listener, router: Router, node: &Node) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn serve_all(socket: &Socket, router: Router, node: &Node) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let shares = Shares::new(MAX_OF_ONE_SOURCE);
     let mut stopping = node.stopping.subscribe();
     loop {
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let (stream, _) = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
-        let served = http::serve(stream, router.clone());
+        let Accepted { stream, from, source } = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection to the API or the metrics");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Some(share) = shares.take(source) else {
+            tracing::debug!(from, ?source, "closed a connection: its source has its share");
+            continue;
+        };
+        let served = http::serve(stream, router.clone(), http::CLIENT_DEADLINE);
         tokio::spawn(async move {
             served.await;
-            drop(permit);
+            drop((share, place));
         });
     }
 }

@@ -1,0 +1,195 @@
+//! Connections that have not said who they are yet, and how they share the little there is.
+//!
+//! Nobody knows of such a connection more than where it comes from. [`Seats`] refuses none: when all
+//! seats are taken, the oldest connection from the source that has most gives its own to the new
+//! one. Somebody who fills all of them from one address, or from many, cuts off no member: a hello
+//! takes milliseconds, and a seat lasts for as long as it takes to open as many connections as there
+//! are seats.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+/// How often at most it is logged that connections have given way.
+const LOG_PERIOD: Duration = Duration::from_secs(10);
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// An address; of IPv6 its network of 64 bits, all of which one machine may have.
+    Address(IpAddr),
+    /// A user of this machine.
+    User(u32),
+}
+
+impl From<SocketAddr> for Source {
+    fn from(from: SocketAddr) -> Self {
+        Self::Address(match from.ip().to_canonical() {
+            IpAddr::V6(address) => {
+                let network = u128::from(address) & !u128::from(u64::MAX);
+                IpAddr::V6(network.into())
+            }
+            v4 => v4,
+        })
+    }
+}
+
+impl Source {
+    /// Who has connected to a unix socket.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn of(stream: &tokio::net::UnixStream) -> std::io::Result<Self> {
+        Ok(Self::User(stream.peer_cred()?.uid()))
+    }
+}
+
+/// Places for connections that have not proved anything yet.
+#[derive(Debug)]
+pub struct Seats {
+    most: usize,
+    /// What they are for, in the log.
+    what: &'static str,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    next: u64,
+    /// In the order in which they came; whoever has to go is told by the sender's end.
+    seats: BTreeMap<u64, (Source, oneshot::Sender<()>)>,
+    /// So many have had to go since that was logged last.
+    gone: u64,
+    logged: Option<Instant>,
+}
+
+/// A place; free again when this is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    seats: Arc<Seats>,
+    number: u64,
+    gone: oneshot::Receiver<()>,
+}
+
+impl Seats {
+    /// `most` places, at least one, for connections of this kind.
+    #[must_use]
+    pub fn new(most: usize, what: &'static str) -> Arc<Self> {
+        Arc::new(Self { most: most.max(1), what, taken: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place, of another connection if there is no free one.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, source: Source) -> Seat {
+        let (stays, gone) = oneshot::channel();
+        let mut taken = self.lock();
+        while taken.seats.len() >= self.most {
+            taken.make_room(self.what);
+        }
+        let number = taken.next;
+        taken.next += 1;
+        taken.seats.insert(number, (source, stays));
+        drop(taken);
+        Seat { seats: self.clone(), number, gone }
+    }
+}
+
+impl Taken {
+    /// The oldest connection of the source that has most has to go.
+    fn make_room(&mut self, what: &str) {
+        let mut counts: HashMap<Source, usize> = HashMap::new();
+        for (source, _) in self.seats.values() {
+            *counts.entry(*source).or_default() += 1;
+        }
+        let most = counts.values().max().copied().unwrap_or_default();
+        let oldest = self.seats.iter().find(|(_, (source, _))| counts.get(source) == Some(&most));
+        if let Some((&number, &(source, _))) = oldest {
+            self.seats.remove(&number);
+            self.gone += 1;
+            self.log(what, source, most);
+        }
+    }
+
+    fn log(&mut self, what: &str, source: Source, of_source: usize) {
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_PERIOD) {
+            let count = std::mem::take(&mut self.gone);
+            self.logged = Some(Instant::now());
+            tracing::warn!(count, ?source, of_source, "closed connections: too many {what}");
+        }
+    }
+}
+
+impl Seat {
+    /// Returns when the connection has to give its place to another one.
+    pub async fn gone(&mut self) {
+        // The sender's end is dropped, nothing is sent.
+        let _ = (&mut self.gone).await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().seats.remove(&self.number);
+    }
+}
+
+/// How many connections each source has, so that none has all of them.
+#[derive(Debug)]
+pub struct Shares {
+    most: usize,
+    counts: Mutex<HashMap<Source, usize>>,
+}
+
+/// One connection of a source's share; it counts until this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    shares: Arc<Shares>,
+    source: Source,
+}
+
+impl Shares {
+    /// At most `most` connections for each source.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, counts: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Source, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more. `None`: the source has its share already. Root has no limit: whoever is
+    /// root needs no connection to keep others out.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, source: Source) -> Option<Share> {
+        let mut counts = self.lock();
+        let count = counts.entry(source).or_default();
+        if *count >= self.most && source != Source::User(0) {
+            return None;
+        }
+        *count += 1;
+        Some(Share { shares: self.clone(), source })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut counts = self.shares.lock();
+        if let Some(count) = counts.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.source);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
