@@ -84,6 +84,8 @@ pub struct ApiConfig {
 pub struct MetricsConfig {
     /// `HOST:PORT` on which `/metrics` is served; `None`: on the API's socket only.
     pub listen: Option<String>,
+    /// Listen on an address that other machines can reach: whoever reaches it reads the metrics.
+    pub insecure: bool,
 }
 
 /// The listener for other nodes.

@@ -84,6 +84,7 @@ fn addresses(config: &Config) -> Result<(), String> {
         }
     }
     open_nbd(config)?;
+    open_metrics(config)?;
     wildcard(config)
 }
 
@@ -91,8 +92,7 @@ fn addresses(config: &Config) -> Result<(), String> {
 /// TLS alone does not tell who a client is: only a certificate that it has to show does.
 pub(crate) fn open_nbd_address(config: &Config) -> Option<&str> {
     let proved = config.nbd.tls.as_ref().is_some_and(|tls| tls.authority.is_some());
-    let open = |text: &&String| !Address::parse(text).is_ok_and(|address| address.is_local());
-    let found = config.nbd.listen.iter().find(open).filter(|_| !proved);
+    let found = config.nbd.listen.iter().find(|text| !is_local(text)).filter(|_| !proved);
     found.map(String::as_str)
 }
 
@@ -105,6 +105,22 @@ fn open_nbd(config: &Config) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Metrics name volumes, nodes and disks, and tell how much they are used.
+fn open_metrics(config: &Config) -> Result<(), String> {
+    match &config.metrics.listen {
+        Some(text) if !config.metrics.insecure && !is_local(text) => Err(format!(
+            "metrics.listen = {text:?} is reachable from other machines, and whoever reaches it could read the metrics: \
+             listen on 127.0.0.1, or say `insecure = true` under [metrics] if the network itself keeps strangers out"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether only this machine reaches an address.
+fn is_local(text: &str) -> bool {
+    Address::parse(text).is_ok_and(|address| address.is_local())
 }
 
 /// `0.0.0.0` is nowhere that others could reach.

@@ -23,7 +23,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
     ("log", &["level", "format"]),
     ("api", &["socket", "group"]),
-    ("metrics", &["listen"]),
+    ("metrics", &["listen", "insecure"]),
     (
         "peer",
         &["listen", "advertise", "key_file", "tls", "handshake_seconds", "max_unauthenticated"],

@@ -57,6 +57,15 @@ fn exports_beyond_loopback_need_clients_that_prove_themselves_or_a_word_of_conse
 }
 
 #[test]
+fn metrics_beyond_loopback_need_a_word_of_consent() {
+    let listen = |address: &str| format!("[metrics]\nlisten = \"{address}\"");
+    let error = Config::parse(&listen("0.0.0.0:7741")).unwrap_err().message;
+    assert!(error.contains("0.0.0.0:7741") && error.contains("insecure = true"), "{error}");
+    Config::parse(&format!("{}\ninsecure = true", listen("0.0.0.0:7741"))).unwrap();
+    Config::parse(&listen("127.0.0.1:7741")).unwrap();
+}
+
+#[test]
 fn an_address_for_all_interfaces_needs_an_advertised_one() {
     let text = "[peer]\nlisten = [\"0.0.0.0:7740\"]\nkey_file = \"/k\"";
     assert!(Config::parse(text).unwrap_err().message.contains("peer.advertise"));
