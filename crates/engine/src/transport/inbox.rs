@@ -92,19 +92,23 @@ impl Inbox {
         if self.under_way {
             return Ok(Next::Nothing);
         }
-        if self.partial.is_none() {
-            let Some((message, summary)) = self.frame()? else { return Ok(self.receive_stream()) };
-            let Some(summary) = summary else {
-                self.last_was_long = false;
-                return Ok(Next::Message(message, None));
-            };
-            self.partial = Some(Partial { message, summary, buffer: None, filled: 0 });
-        }
-        let Some(partial) = &mut self.partial else { return Ok(Next::Nothing) };
+        let mut partial = match self.partial.take() {
+            Some(partial) => partial,
+            None => match self.frame()? {
+                None => return Ok(self.receive_stream()),
+                Some((message, None)) => {
+                    self.last_was_long = false;
+                    return Ok(Next::Message(message, None));
+                }
+                Some((message, Some(summary))) => {
+                    Partial { message, summary, buffer: None, filled: 0 }
+                }
+            },
+        };
         let length = partial.summary.length as usize;
-        let mut buffer = match partial.buffer.take().or_else(|| allocate(length)) {
-            Some(buffer) => buffer,
-            None => return Ok(Next::NoMemory),
+        let Some(mut buffer) = partial.buffer.take().or_else(|| allocate(length)) else {
+            self.partial = Some(partial);
+            return Ok(Next::NoMemory);
         };
         if let Some(stream) = &self.stream {
             let part = &stream[self.pending.clone()];
@@ -114,20 +118,21 @@ impl Inbox {
             self.pending.start += part.len();
         }
         let missing = length - partial.filled;
+        if missing == 0 {
+            return self.complete(partial, buffer);
+        }
         if missing >= DIRECT {
             self.under_way = true;
             let range = partial.filled..length;
+            self.partial = Some(partial);
             return Ok(Next::Receive { memory: buffer, range, all: true });
         }
-        if missing > 0 {
-            partial.buffer = Some(buffer);
-            return Ok(self.receive_stream());
-        }
-        self.complete(buffer)
+        partial.buffer = Some(buffer);
+        self.partial = Some(partial);
+        Ok(self.receive_stream())
     }
 
-    fn complete(&mut self, buffer: BufferMut) -> Result<Next, InboxError> {
-        let Some(partial) = self.partial.take() else { return Ok(Next::Nothing) };
+    fn complete(&mut self, partial: Partial, buffer: BufferMut) -> Result<Next, InboxError> {
         let buffer = buffer.freeze();
         self.last_was_long = buffer.len() >= DIRECT;
         // Computed over the bytes as they are, and kept for sending them on.
@@ -139,7 +144,10 @@ impl Inbox {
 
     /// Takes a header and its body out of the buffer, if they are there in full.
     fn frame(&mut self) -> Result<Option<(Message, Option<PayloadSummary>)>, FrameError> {
-        let Some(stream) = &self.stream else { return Ok(None) };
+        let Some(stream) = &self.stream else {
+            debug_assert!(false, "nothing is read while a receive is under way");
+            return Ok(None);
+        };
         let bytes = &stream[self.pending.clone()];
         let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LENGTH>() else {
             return Ok(None);
@@ -154,7 +162,10 @@ impl Inbox {
     }
 
     fn receive_stream(&mut self) -> Next {
-        let Some(mut stream) = self.stream.take() else { return Next::Nothing };
+        let Some(mut stream) = self.stream.take() else {
+            debug_assert!(false, "one receive at a time is under way");
+            return Next::Nothing;
+        };
         if self.pending.start > 0 {
             stream.copy_within(self.pending.clone(), 0);
             self.pending = 0..self.pending.len();
