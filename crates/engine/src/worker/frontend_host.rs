@@ -245,7 +245,10 @@ impl Worker {
             }
             (Purpose::Write(token), _) => FrontendEvent::Written { token, result },
             (Purpose::Readable, _) => FrontendEvent::Readable { descriptor },
-            _ => return,
+            (purpose, kept) => {
+                debug_assert!(false, "{purpose:?} does not return {kept:?}");
+                return;
+            }
         };
         let open = self.frontends.get(key).is_some_and(|h| h.channels.contains_key(&descriptor));
         if open {

@@ -207,9 +207,11 @@ impl Worker {
         };
         counters.bytes_received += count as u64;
         self.polling.heard_peer(self.now);
-        if let Kept::Fill(memory) = completion.kept {
-            socket.inbox.received(memory, count);
-        }
+        let Kept::Fill(memory) = completion.kept else {
+            debug_assert!(false, "a receive returns its memory");
+            return;
+        };
+        socket.inbox.received(memory, count);
         self.advance_link(key);
     }
 
