@@ -79,7 +79,9 @@ pub fn status(context: &Context) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     let all: Result<NodesAnswer, Failure> = all.and_then(|all| all.parse());
-    context.show(&this, |this: &NodeAnswer| output::node::status(this, all.as_ref()))?;
+    context.show(&this, |this: &NodeAnswer| {
+        output::node::status(this, all.as_ref().map_err(|failure| failure.why.as_str()))
+    })?;
     Ok(exit)
 }
 

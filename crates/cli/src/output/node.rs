@@ -9,10 +9,9 @@ use evenkeel_api::types::{
 use super::table::{Align, Table};
 use super::volume::{count, moment, warnings};
 use super::{Painted as _, size, span};
-use crate::failure::Failure;
 
 /// This node, then the others, or why they are missing.
-pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &Failure>) -> String {
+pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &str>) -> String {
     let node = &this.node;
     let mut text = format!(
         "node {} of cluster {}, evenkeel {}, pid {}, running for {}\n",
@@ -39,7 +38,7 @@ pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &Failure>) -> String 
     text.push_str(&warnings(&dated(node)));
     match all {
         Ok(all) => text.push_str(&format!("\n{}", nodes(all))),
-        Err(failure) => text.push_str(&warnings(&[missing(&failure.why)])),
+        Err(why) => text.push_str(&warnings(&[missing(why)])),
     }
     text
 }

@@ -580,6 +580,4 @@ const fn state_word(state: VolumeState) -> &'static str {
 }
 
 #[cfg(test)]
-mod states;
-#[cfg(test)]
 pub mod tests;

@@ -70,9 +70,7 @@ note: disk slow is full
     assert!(text.starts_with("node n1 of cluster home, evenkeel 0.1.0, pid 7, running for "));
     assert_eq!(text[text.find('\n').unwrap()..], format!("{rest}{nodes}"));
 
-    let failure =
-        Failure::new("cannot list the nodes", "the coordinator does not answer: n3 is away");
-    let text = status(&this, Err(&failure));
+    let text = status(&this, Err("the coordinator does not answer: n3 is away"));
     let note = "note: the other nodes are not listed, as only the coordinator knows whether they live: the coordinator does not answer: n3 is away\n";
     assert_eq!(text[text.find('\n').unwrap()..], format!("{rest}{note}"));
 }

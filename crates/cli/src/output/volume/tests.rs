@@ -2,6 +2,8 @@ use evenkeel_api::types::VolumeStatus;
 
 use super::*;
 
+mod states;
+
 /// A volume of three replicas, of which the third rebuilds.
 pub fn volume() -> VolumeStatus {
     let replica = |id: &str, node: &str, state: &str| {

@@ -12,7 +12,8 @@ use evenkeel_core::view::Cause;
 use evenkeel_node::disks::Unserved;
 use evenkeel_node::volumes::condition::{Account, ReplicaFacts, Wait, conclude};
 
-use super::{line, list, tests::volume};
+use super::super::{line, list};
+use super::volume;
 use crate::commands::look::verdict;
 use crate::exit::Exit;
 
@@ -268,7 +269,7 @@ fn status(teller: &Teller, second: ReplicaFacts) -> VolumeStatus {
         first.connected = Some(true);
     }
     conclude(&mut volume, &teller.account, &[vec![first, second]]);
-    volume.suspended = teller.waited.map(super::tests::starting);
+    volume.suspended = teller.waited.map(super::starting);
     volume
 }
 
@@ -280,7 +281,7 @@ fn primary(name: &str, alive: bool) -> PrimaryStatus {
 
 /// What `volume status` says above the layout, in one line.
 fn page(volume: &VolumeStatus) -> String {
-    let page = super::status(volume);
+    let page = super::super::status(volume);
     let mut lines = page.lines();
     let first = lines.next().unwrap().strip_prefix("volume music ").unwrap().to_owned();
     let why = lines.find_map(|line| line.strip_prefix("  why       "));
