@@ -23,8 +23,6 @@ mkdir -p /etc/evenkeel /tmp/mnt
 cat > /etc/evenkeel/evenkeel.toml <<'TOML'
 name = "guest"
 cluster = "guest"
-[peer]
-listen = ["127.0.0.1:7740"]
 [coordinator]
 here = true
 TOML

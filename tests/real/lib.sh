@@ -41,12 +41,14 @@ prepare_node() {
     mkdir -p "$work/n$n/disk"
     if [ -n "${netns:-}" ]; then
         ports[$n]="10.77.0.$n:7700"
-        [ -s "$work/key" ] || (umask 077; head -c 32 /dev/urandom | base64 > "$work/key")
-        key="key_file = \"$work/key\""
     elif [ "${PEERS:-tcp}" = unix ]; then
         ports[$n]="unix:$work/n$n/peer.sock"
     else
         ports[$n]="127.0.0.1:$(free_port)"
+    fi
+    if [[ ${ports[$n]} != unix:* ]]; then
+        [ -s "$work/key" ] || (umask 077; head -c 32 /dev/urandom | base64 > "$work/key")
+        key="key_file = \"$work/key\""
     fi
     if [ "$n" = 1 ]; then role="here = true"; else role="join = \"${ports[1]}\""; fi
     cat > "$work/n$n/evenkeel.toml" <<TOML

@@ -92,7 +92,8 @@ pub struct MetricsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerConfig {
-    /// Addresses to listen on: `HOST:PORT` or `unix:PATH`.
+    /// Addresses to listen on: `HOST:PORT` or `unix:PATH`; empty: `peer.sock` in the runtime
+    /// directory. See [`Config::peer_listen`].
     pub listen: Vec<String>,
     /// Addresses by which others reach this node; empty: those of `listen`.
     pub advertise: Vec<String>,
@@ -257,7 +258,7 @@ impl Default for LogConfig {
 impl Default for PeerConfig {
     fn default() -> Self {
         Self {
-            listen: vec!["127.0.0.1:7740".into()],
+            listen: Vec::new(),
             advertise: Vec::new(),
             key_file: None,
             tls: None,
@@ -360,6 +361,16 @@ impl Config {
     #[must_use]
     pub fn api_socket(&self) -> PathBuf {
         self.api.socket.clone().unwrap_or_else(|| self.runtime.join("api.sock"))
+    }
+
+    /// Where the node listens for others: by default on a unix socket, which only nodes of this
+    /// machine reach that run as the same user or as root.
+    #[must_use]
+    pub fn peer_listen(&self) -> Vec<String> {
+        match self.peer.listen.is_empty() {
+            true => vec![format!("unix:{}", self.runtime.join("peer.sock").display())],
+            false => self.peer.listen.clone(),
+        }
     }
 
     /// Threads of the data path.

@@ -33,8 +33,8 @@ impl PeerListener {
     pub async fn bind(config: &Config) -> Result<(Self, Vec<String>), String> {
         let mut sockets = Vec::new();
         let mut bound = Vec::new();
-        for text in &config.peer.listen {
-            match Address::parse(text)? {
+        for text in config.peer_listen() {
+            match Address::parse(&text)? {
                 Address::Tcp(address) => {
                     let socket = http::bind_tcp(&address, "peer.listen").await?;
                     bound.push(socket.local_addr().map_err(|e| e.to_string())?.to_string());
@@ -42,7 +42,7 @@ impl PeerListener {
                 }
                 Address::Unix(path) => {
                     sockets.push(Socket::Unix(http::bind_unix(&path, 0o600).await?));
-                    bound.push(text.clone());
+                    bound.push(text);
                 }
             }
         }

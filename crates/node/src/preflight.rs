@@ -28,7 +28,8 @@ pub fn problems(config: &Config) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
-    let listened = [("peer.listen", &config.peer.listen), ("nbd.listen", &config.nbd.listen)];
+    let peer_listen = config.peer_listen();
+    let listened = [("peer.listen", &peer_listen), ("nbd.listen", &config.nbd.listen)];
     for (key, addresses) in listened {
         problems.extend(addresses.iter().filter_map(|address| unresolved(key, address)));
     }

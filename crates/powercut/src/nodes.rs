@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,15 +31,15 @@ impl Node {
         name: &str,
         join: Option<&str>,
     ) -> io::Result<Self> {
-        let address = free_address()?;
         let shown = directory.display();
+        let address = format!("unix:{shown}/run/peer.sock");
         let role = join.map_or_else(|| "here = true".into(), |join| format!("join = \"{join}\""));
         fs::create_dir_all(&directory)?;
         fs::write(
             directory.join("evenkeel.toml"),
             format!(
                 "name = \"{name}\"\ncluster = \"powercut\"\nstate = \"{shown}/state\"\nruntime = \"{shown}/run\"\n\
-                 [peer]\nlisten = [\"{address}\"]\n[coordinator]\n{role}\n[times]\nstabilize_after_ms = 200\nlease_ms = 600\nlease_margin_ms = 200\n"
+                 [coordinator]\n{role}\n[times]\nstabilize_after_ms = 200\nlease_ms = 600\nlease_margin_ms = 200\n"
             ),
         )?;
         Ok(Self { program: program.to_owned(), directory, process: None, address })
@@ -110,9 +109,4 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// An address of this machine at which nobody listens.
-fn free_address() -> io::Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

@@ -34,7 +34,8 @@ counted() {
 # node NAME PORT ROLE: a node that does not poll, so that nothing depends on the emulation's speed.
 node() {
   mkdir -p "/etc/$1"
-  printf 'name = "%s"\ncluster = "guest"\nstate = "/var/lib/%s"\nruntime = "/run/%s"\n[peer]\nlisten = ["127.0.0.1:%s"]\n[coordinator]\n%s\n[data]\nmax_poll_us = 0\n' \
+  [ -s /etc/cluster.key ] || (umask 077; head -c 32 /dev/urandom | base64 > /etc/cluster.key)
+  printf 'name = "%s"\ncluster = "guest"\nstate = "/var/lib/%s"\nruntime = "/run/%s"\n[peer]\nlisten = ["127.0.0.1:%s"]\nkey_file = "/etc/cluster.key"\n[coordinator]\n%s\n[data]\nmax_poll_us = 0\n' \
     "$1" "$1" "$1" "$2" "$3" > "/etc/$1/evenkeel.toml"
   /job/evenkeel node run --config "/etc/$1/evenkeel.toml" > "/tmp/$1.log" 2>&1 &
   nodes+=($!)

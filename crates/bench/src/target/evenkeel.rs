@@ -1,7 +1,9 @@
 //! evenkeel, set up by its own command as a user does it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -222,7 +224,13 @@ impl Node {
         let port = free_port().map_err(failed)?;
         let path = directory.join("evenkeel.toml");
         let runtime = lab.scratch.sockets().join(format!("{id}-{name}"));
-        let text = node_configuration(&directory, &runtime, name, port, join);
+        let key = lab.scratch.directory(id)?.join("key");
+        if join.is_none() {
+            make_key(&key).map_err(failed)?;
+            lab.said
+                .push(format!("(umask 077; head -c 32 /dev/urandom | base64 > {})", key.display()));
+        }
+        let text = node_configuration(&directory, &runtime, &key, name, (port, join));
         fs::write(&path, &text).map_err(failed)?;
         lab.said.push(format!("cat > {} << END\n{}END", path.display(), text));
         let mut daemon = command([&lab.evenkeel]);
@@ -267,21 +275,29 @@ impl Node {
     }
 }
 
+/// A key for the nodes of one configuration.
+fn make_key(path: &Path) -> std::io::Result<()> {
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    bytes.iter().try_for_each(|byte| write!(file, "{byte:02x}"))
+}
+
 fn node_configuration(
     directory: &Path,
     runtime: &Path,
+    key: &Path,
     name: &str,
-    port: u16,
-    join: Option<u16>,
+    (port, join): (u16, Option<u16>),
 ) -> String {
     let role = match join {
         None => "here = true".to_owned(),
         Some(port) => format!("join = \"127.0.0.1:{port}\""),
     };
-    let (path, runtime) = (directory.display(), runtime.display());
+    let (path, runtime, key) = (directory.display(), runtime.display(), key.display());
     format!(
         "name = \"{name}\"\ncluster = \"bench\"\nstate = \"{path}/state\"\nruntime = \"{runtime}\"\n\n\
-         [peer]\nlisten = [\"127.0.0.1:{port}\"]\n\n[coordinator]\n{role}\n"
+         [peer]\nlisten = [\"127.0.0.1:{port}\"]\nkey_file = \"{key}\"\n\n[coordinator]\n{role}\n"
     )
 }
 

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,18 +36,19 @@ pub struct Node {
 
 impl Node {
     /// Writes the configuration of a node that is not started yet.
-    fn prepare(scratch: &Path, name: &str, port: u16, coordinator: u16) -> Result<Self, Failure> {
+    fn prepare(scratch: &Path, name: &str) -> Result<Self, Failure> {
         let directory = scratch.join(name);
+        let coordinator = scratch.join("n1");
         let failed = |error: io::Error| Failure::new(format!("cannot prepare node {name}"), error);
         fs::create_dir_all(directory.join("disk")).map_err(failed)?;
-        let role = match port == coordinator {
+        let role = match directory == coordinator {
             true => "here = true".to_owned(),
-            false => format!("join = \"127.0.0.1:{coordinator}\""),
+            false => format!("join = \"unix:{}/run/peer.sock\"", coordinator.display()),
         };
         let path = directory.display();
         let text = format!(
             "name = \"{name}\"\ncluster = \"quickstart\"\nstate = \"{path}/state\"\n\
-             runtime = \"{path}/run\"\n\n[peer]\nlisten = [\"127.0.0.1:{port}\"]\n\n\
+             runtime = \"{path}/run\"\n\n\
              [coordinator]\n{role}\n"
         );
         fs::write(directory.join("evenkeel.toml"), text).map_err(failed)?;
@@ -152,12 +152,8 @@ impl Cluster {
     /// # Errors
     /// If their directories cannot be made.
     pub fn prepare(scratch: &Path) -> Result<Self, Failure> {
-        let ports = free_ports(3)
-            .map_err(|error| Failure::new("cannot find free ports on 127.0.0.1", error))?;
-        let nodes = ports.iter().enumerate().map(|(index, port)| {
-            Node::prepare(scratch, &format!("n{}", index + 1), *port, ports[0])
-        });
-        Ok(Self { nodes: nodes.collect::<Result<_, _>>()? })
+        let nodes = ["n1", "n2", "n3"].map(|name| Node::prepare(scratch, name));
+        Ok(Self { nodes: nodes.into_iter().collect::<Result<_, _>>()? })
     }
 
     /// Starts the nodes, waits until they know each other, and gives each a disk.
@@ -216,13 +212,6 @@ fn log_end(node: &Node) -> String {
     let lines: Vec<_> = log.lines().collect();
     let end = &lines[lines.len().saturating_sub(LOG_LINES)..];
     format!("--- the end of {}'s log\n{}\n", node.name, end.join("\n"))
-}
-
-/// Ports of 127.0.0.1 that nobody uses at this moment.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
-    let listeners: io::Result<Vec<_>> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-    listeners?.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }
 
 impl Drop for Cluster {

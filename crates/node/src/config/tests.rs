@@ -34,13 +34,21 @@ fn a_key_that_was_renamed_is_told_by_its_new_name() {
 }
 
 #[test]
-fn listening_beyond_loopback_needs_authentication() {
+fn listening_on_tcp_needs_authentication_also_on_loopback() {
     let error = Config::parse("[peer]\nlisten = [\"192.0.2.1:7740\"]").unwrap_err();
     assert!(error.message.contains("key_file"), "{error}");
     let keyed = "[peer]\nlisten = [\"192.0.2.1:7740\"]\nkey_file = \"/etc/evenkeel/key\"";
     Config::parse(keyed).unwrap();
-    Config::parse("[peer]\nlisten = [\"127.0.0.1:0\", \"unix:/run/e.sock\", \"[::1]:7740\"]")
-        .unwrap();
+    // Where each user of this machine could connect.
+    for address in ["127.0.0.1:0", "[::1]:7740", "localhost"] {
+        let listen = format!("[peer]\nlisten = [\"{address}\"]");
+        let error = Config::parse(&listen).unwrap_err().message;
+        assert!(error.contains("key_file") && error.contains("unix:PATH"), "{error}");
+        Config::parse(&format!("{listen}\nkey_file = \"/k\"")).unwrap();
+    }
+    Config::parse("[peer]\nlisten = [\"unix:/run/e.sock\"]").unwrap();
+    let config = Config::parse("runtime = \"/run/x\"").unwrap();
+    assert_eq!(config.peer_listen(), ["unix:/run/x/peer.sock"]);
 }
 
 #[test]
@@ -84,7 +92,6 @@ fn values_out_of_range_are_refused_by_name() {
         "[metrics]\nlisten = \"unix:/a\"",
         "[nbd]\nmost_clients = 0",
         "[peer]\nlisten = [\"nonsense:port\"]",
-        "[peer]\nlisten = []",
     ] {
         assert!(Config::parse(text).is_err(), "{text}");
     }

@@ -13,6 +13,7 @@ async fn garbage_on_a_socket_hurts_nobody_else() {
     let place = Place::new();
     let mut node = TestNode::new(&place, "a");
     node.config.peer.listen.push("127.0.0.1:0".into());
+    node.config.peer.key_file = Some(place.key());
     node.config.nbd.listen = vec!["127.0.0.1:0".into()];
     node.config.metrics.listen = None;
     node.start().await.unwrap();
@@ -107,6 +108,7 @@ async fn places_in_use_end_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = place.config("b");
     config.peer.listen = vec![taken.local_addr().unwrap().to_string()];
+    config.peer.key_file = Some(place.key());
     let error = fails(&config).await;
     assert!(error.contains("another program uses it"), "{error}");
     config = place.config("b");
