@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
+use rustls::pki_types::CertificateDer;
 
 use crate::admission;
 use crate::api::server;
@@ -13,6 +14,7 @@ use crate::http::{self, Accepted, Socket};
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp};
+use crate::peer::tls;
 use crate::seats::{Seat, Seats};
 
 /// The pause after a failed accept (too many open files): others may close some meanwhile.
@@ -102,10 +104,30 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest),
             .map_err(|e| format!("TLS: {e}"))?,
         other => other,
     };
-    let admit = |hello: &Hello| admit(hello, node);
+    let certificate = stream.certificate();
+    let admit = |hello: &Hello| {
+        if let Some(certificate) = &certificate {
+            identify(certificate, hello, node)?;
+        }
+        admit(hello, node)
+    };
     let is_member = |other| node.coordinator.node(other).is_some();
     let guest = hello::accept(&mut stream, &node.credentials, is_member, admit).await;
     guest.map(|guest| (stream, guest)).map_err(|e| e.to_string())
+}
+
+/// Whether a guest is the node that it says, by its certificate: that has the name, and the name
+/// belongs to the identity.
+fn identify(certificate: &CertificateDer<'_>, hello: &Hello, node: &Node) -> Result<(), Refusal> {
+    let refusal = |text| Refusal { reason: Reason::Other, text };
+    tls::check_name(certificate, &hello.node_name).map_err(refusal)?;
+    match node.coordinator.node(hello.node) {
+        Some(known) if known.node.name != hello.node_name => Err(refusal(format!(
+            "this identity belongs to node {}, which keeps its name while certificates tell who a node is; to rename it, remove it from the cluster and join anew",
+            known.node.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {

@@ -202,13 +202,18 @@ impl Peers {
             let mut stream = stream
                 .map_err(|source| PeerError::Connect { address: address.to_string(), source })?;
             let host = hello::connect(&mut stream, &self.credentials, purpose).await;
-            let (node, start) = host.map_err(|e| e.at(address))?;
-            match self.superseded(node, start) {
-                Some(why) => {
-                    let (address, reason) = (address.to_string(), Reason::Superseded);
-                    Err(PeerError::Refused { address, reason, why })
-                }
-                None => Ok((stream, node)),
+            let host = host.map_err(|e| e.at(address))?;
+            let refused = |reason, why| {
+                let address = address.to_string();
+                PeerError::Refused { address, reason, why }
+            };
+            if let Some(certificate) = stream.certificate() {
+                let named = tls::check_name(&certificate, &host.name);
+                named.map_err(|why| refused(Reason::Other, why))?;
+            }
+            match self.superseded(host.node, host.start) {
+                Some(why) => Err(refused(Reason::Superseded, why)),
+                None => Ok((stream, host.node)),
             }
         };
         let late = || {

@@ -66,6 +66,17 @@ pub struct Guest {
     pub purpose: Purpose,
 }
 
+/// Who was connected to.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// The start of its daemon; `None` of software that does not count them.
+    pub start: Option<StartId>,
+}
+
 fn nonce() -> [u8; NONCE_LENGTH] {
     let mut nonce = [0; NONCE_LENGTH];
     fill_random(&mut nonce);
@@ -114,7 +125,7 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), part: &[u8]) -> Result<(),
     stream.flush().await.map_err(broken)
 }
 
-/// The connecting side. Returns who listens, and which start of its daemon.
+/// The connecting side. Returns who listens.
 ///
 /// # Errors
 /// If the other side refuses, cannot prove the shared key, or speaks something else.
@@ -122,7 +133,7 @@ pub async fn connect(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     credentials: &Credentials,
     purpose: Purpose,
-) -> Result<(NodeId, Option<StartId>), HelloError> {
+) -> Result<Host, HelloError> {
     let authentication =
         if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
     let hello = Hello {
@@ -171,7 +182,7 @@ pub async fn connect(
             return Err(refused(Reason::KeyNeeded, why.into()));
         }
     }
-    Ok((answer.node, answer.start))
+    Ok(Host { node: answer.node, name: answer.node_name, start: answer.start })
 }
 
 /// The listening side. `is_member` says whether a node belongs to the cluster, which may have been

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -61,6 +61,14 @@ fn tuned(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 impl PeerStream {
+    /// The certificate that the other side has shown; `None` without TLS.
+    #[must_use]
+    pub fn certificate(&self) -> Option<CertificateDer<'static>> {
+        let Self::Tls(stream) = self else { return None };
+        let shown = stream.get_ref().1.peer_certificates()?;
+        Some(shown.first()?.clone().into_owned())
+    }
+
     /// A descriptor in blocking mode that carries the bytes as they are meant. For an encrypted
     /// stream it is one end of a socketpair, and a task moves the bytes between both until either
     /// side closes.

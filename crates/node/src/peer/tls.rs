@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::config::{NbdTlsConfig, PeerTlsConfig};
@@ -39,6 +40,24 @@ impl PeerTls {
             .with_client_auth_cert(chain(&config.certificate)?, key(&config.key)?)
             .map_err(|e| unusable(&config.certificate, &e.to_string()))?;
         Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+    }
+}
+
+/// Refuses a node whose certificate is that of another one: the node's name has to be among its DNS
+/// names.
+///
+/// # Errors
+/// Says what is missing.
+pub fn check_name(certificate: &CertificateDer<'_>, name: &str) -> Result<(), String> {
+    let is_named = ParsedCertificate::try_from(certificate).is_ok_and(|certificate| {
+        DnsName::try_from(name.to_owned())
+            .is_ok_and(|name| verify_server_name(&certificate, &ServerName::DnsName(name)).is_ok())
+    });
+    match is_named {
+        true => Ok(()),
+        false => Err(format!(
+            "the certificate of node {name} does not name it: have one signed with the DNS name {name:?} among its subject alternative names"
+        )),
     }
 }
 

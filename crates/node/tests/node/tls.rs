@@ -29,7 +29,7 @@ fn certificates(directory: &Path, authority: &str, name: &str) -> Option<PeerTls
     }
     std::fs::write(
         directory.join("names"),
-        "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n",
+        format!("subjectAltName=IP:127.0.0.1,DNS:{name}\nbasicConstraints=CA:FALSE\n"),
     )
     .unwrap();
     let asked = format!("req {new_key} -keyout {name}.key -out {name}.csr -subj /CN={name}");
@@ -69,8 +69,13 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
     assert!(replicas.iter().all(|replica| replica["connected"] == true), "{status:#}");
     second.detach("web").await;
 
-    // Without a certificate, and with one of another authority.
-    for (name, tls) in [("plain", None), ("foreign", certificates(place.path(), "theirs", "x"))] {
+    // Without a certificate, with one of another authority, and with that of another node.
+    let of_second = second.config.peer.tls.clone();
+    for (name, tls, why) in [
+        ("plain", None, ""),
+        ("foreign", certificates(place.path(), "theirs", "foreign"), ""),
+        ("other", of_second, "the certificate of node other does not name it"),
+    ] {
         let mut stranger = TestNode::new(&place, name);
         stranger.config.coordinator.join = None;
         stranger.config.peer.tls = tls;
@@ -78,6 +83,20 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
         let join = json!({"address": address});
         let (status, answer) = stranger.call("POST", "/v1/node/join", join).await;
         assert!(matches!(status, 403 | 503), "{status} {answer:#}");
+        assert!(answer["error"]["why"].as_str().unwrap().contains(why), "{answer:#}");
         stranger.refused("GET", "/v1/nodes", Value::Null, "not-joined").await;
     }
+
+    // One of ours that takes the other one's identity.
+    second.stop().await;
+    let mut thief = second.copy(&place, "thief");
+    thief.config.name = Some("thief".into());
+    thief.config.peer.tls = certificates(place.path(), "ours", "thief");
+    thief.config.peer.listen = vec!["127.0.0.1:0".into()];
+    thief.start().await.unwrap();
+    let join = json!({"address": address});
+    let (status, answer) = thief.call("POST", "/v1/node/join", join).await;
+    assert_eq!(status, 403, "{answer:#}");
+    let why = answer["error"]["why"].as_str().unwrap();
+    assert!(why.contains("this identity belongs to node b"), "{why}");
 }
