@@ -98,7 +98,6 @@ marks! {
     EpochAdopted => "a replica that was away came back from an older epoch",
     EpochRefused => "a replica refused a view of an epoch that does not go on from its own",
     DurableWrite => "a write was made durable without a flush",
-    DurableWriteLost => "a write failed that was to be durable, and lost what was written before",
     Survived => "part of the nodes stayed dead in the liveness phase",
 }
 

@@ -330,7 +330,6 @@ impl Cluster {
             Work::Change { is_durable: true, .. }
                 if self.profile.failed_flushes_lose && pending.fails == Some(DiskError::Medium) =>
             {
-                self.marks.reach(Mark::DurableWriteLost);
                 let mark = slot.disk.flush_mark();
                 slot.disk.drop_unflushed(mark);
             }
