@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use crate::admission;
 use crate::api::server;
 use crate::config::{Address, Config};
-use crate::coordinator::Caller;
+use crate::coordinator::{Answer, Caller, NodeLiveness, Request};
 use crate::http::{self, Accepted, Socket};
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
@@ -105,9 +105,10 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest),
         other => other,
     };
     let certificate = stream.certificate();
+    let newest = if certificate.is_some() { newest_nodes(node).await } else { Vec::new() };
     let admit = |hello: &Hello| {
         if let Some(certificate) = &certificate {
-            identify(certificate, hello, node)?;
+            identify(certificate, hello, node, &newest)?;
         }
         admit(hello, node)
     };
@@ -116,12 +117,31 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest),
     guest.map(|guest| (stream, guest)).map_err(|e| e.to_string())
 }
 
+/// The nodes, as the coordinator knows them that this node serves: the list that a node keeps may
+/// lack one that has just joined. Empty where others serve it.
+async fn newest_nodes(node: &Node) -> Vec<NodeLiveness> {
+    if !node.config.coordinator.here {
+        return Vec::new();
+    }
+    match node.coordinator.call_once(Request::Nodes).await {
+        Ok(Answer::Nodes(nodes)) => nodes,
+        _ => Vec::new(),
+    }
+}
+
 /// Whether a guest is the node that it says, by its certificate: that has the name, and the name
-/// belongs to the identity.
-fn identify(certificate: &CertificateDer<'_>, hello: &Hello, node: &Node) -> Result<(), Refusal> {
+/// belongs to the identity. `newest`: the nodes of which more is known than is kept here.
+fn identify(
+    certificate: &CertificateDer<'_>,
+    hello: &Hello,
+    node: &Node,
+    newest: &[NodeLiveness],
+) -> Result<(), Refusal> {
     let refusal = |text| Refusal { reason: Reason::Other, text };
     tls::check_name(certificate, &hello.node_name).map_err(refusal)?;
-    match node.coordinator.node(hello.node) {
+    let id = hello.node.to_string();
+    let known = newest.iter().find(|known| known.node.id == id).cloned();
+    match known.or_else(|| node.coordinator.node(hello.node)) {
         Some(known) if known.node.name != hello.node_name => Err(refusal(format!(
             "this identity belongs to node {}, which keeps its name while certificates tell who a node is; to rename it, remove it from the cluster and join anew",
             known.node.name
