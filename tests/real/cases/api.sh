@@ -13,7 +13,7 @@ command -v "$schemathesis" > /dev/null || skip "schemathesis is not installed (p
 # directory can do no harm with them.
 nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 [ "$(id -u)" = 0 ] || nobody=()
-prepare_node 1
+PEERS=unix prepare_node 1
 cp "$evenkeel" "$work/evenkeel"
 [ "$(id -u)" != 0 ] || { chmod 755 "$work"; chown -R 65534:65534 "$work/n1"; }
 setsid "${nobody[@]}" "$work/evenkeel" node run --config "$work/n1/evenkeel.toml" >> "$work/n1/node.log" 2>&1 &
