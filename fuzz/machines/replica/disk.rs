@@ -221,7 +221,7 @@ fn range(action: &DiskAction<Blank>) -> Option<(Range<u64>, bool)> {
         DiskAction::Read { offset, length } | DiskAction::Map { offset, length } => {
             (*offset, *length, false)
         }
-        DiskAction::Write { offset, payload } => (*offset, payload.length, true),
+        DiskAction::Write { offset, payload, .. } => (*offset, payload.length, true),
         DiskAction::Zero { offset, length, .. } => (*offset, *length, true),
         _ => return None,
     };

@@ -329,5 +329,7 @@ fn config(disk: &Disk, id: ReplicaId, incarnation: u64, missing: Vec<FoundPage>)
         open_regions: disk.tables.values().cloned().collect(),
         missing,
         settings: Settings::default(),
+        // Odd incarnations, so that both ways are tried with one seed.
+        has_fua: incarnation % 2 == 1,
     }
 }
