@@ -136,8 +136,8 @@ impl<P: Payload> Replica<P> {
     }
 
     /// Whether this incarnation may be told to who asks: the superblocks list it, or do not list
-    /// the one that the asker's view names (see [`crate::incarnations`]). If not, it is added to them,
-    /// which the session waits for.
+    /// the one that the asker's view names (see [`crate::incarnations`]). If not, it is added to
+    /// them, which the session waits for.
     fn is_incarnation_known_to(&mut self, cx: &mut Context<'_, P>, asked: Asked) -> bool {
         let is_primary = matches!(asked.opener, Opener::Primary(_));
         // A view whose save has failed is not to be written over: the next adoption lists the

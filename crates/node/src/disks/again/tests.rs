@@ -3,13 +3,11 @@ use std::time::Duration;
 
 use evenkeel_api::types::DiskState;
 
-use super::super::tests::{node, place};
+use super::super::tests::{Place, node, place};
 use super::*;
 
-/// A disk that stays away for months is not asked all the time, and one that comes back is not left
-/// waiting.
-#[test]
-fn a_disk_that_stays_away_is_tried_less_and_less_often() {
+/// The disks of a node of which the only one was put aside, there.
+fn with_one_away() -> (Place, PathBuf, Disks) {
     let place = place();
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
     disks.add(&place.disk, None, false).unwrap();
@@ -17,6 +15,14 @@ fn a_disk_that_stays_away_is_tried_less_and_less_often() {
     let aside = place.disk.with_file_name("aside");
     fs::rename(&place.disk, &aside).unwrap();
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    (place, aside, disks)
+}
+
+/// A disk that stays away for months is not asked all the time, and one that comes back is not left
+/// waiting.
+#[test]
+fn a_disk_that_stays_away_is_tried_less_and_less_often() {
+    let (place, aside, disks) = with_one_away();
     for pause in [400, 800, 1600, 3200, 6400, 12_800, 15_000, 15_000, 15_000] {
         let pause = Duration::from_millis(pause);
         let at = disks.next_try().unwrap();
@@ -43,13 +49,7 @@ fn a_disk_that_stays_away_is_tried_less_and_less_often() {
 /// cost as much again.
 #[test]
 fn a_disk_that_returns_and_is_held_is_tried_again_soon() {
-    let place = place();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
-    disks.add(&place.disk, None, false).unwrap();
-    drop(disks);
-    let aside = place.disk.with_file_name("aside");
-    fs::rename(&place.disk, &aside).unwrap();
-    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    let (place, aside, disks) = with_one_away();
     let try_again = || {
         let probe = disks.due(disks.next_try().unwrap()).remove(0);
         disks.open_again(probe);
