@@ -144,10 +144,9 @@ fn check_values(config: &Config) {
     assert!(first <= longest && !settings.lag.window.is_zero());
     assert!(config.workers() > 0);
     assert!(config.api_socket().as_os_str().len() <= 107);
-    assert!(!config.peer.listen.is_empty());
-    let addresses =
-        config.peer.listen.iter().chain(&config.nbd.listen).chain(&config.metrics.listen);
-    for text in addresses {
+    let peer = config.peer_listen();
+    assert!(!peer.is_empty());
+    for text in peer.iter().chain(&config.nbd.listen).chain(&config.metrics.listen) {
         let address = Address::parse(text).expect("an address");
         assert_eq!(Address::parse(&address.to_string()), Ok(address.clone()), "{text}");
     }
