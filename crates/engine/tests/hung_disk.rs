@@ -1,8 +1,9 @@
 //! A disk that hangs holds up what lies on it, and nothing else on its worker.
 //!
-//! `HUNG_SECONDS=60 cargo test --release -p evenkeel-engine --test hung_disk -- --nocapture` has
-//! them hang for so long and prints what was measured
-//! (`docs/decisions/0052-nothing-blocks-a-worker.md`).
+//! `TMPDIR=/dev/shm HUNG_SECONDS=60 cargo test --release -p evenkeel-engine --test hung_disk --
+//! --nocapture` has them hang for so long and prints what was measured
+//! (`docs/decisions/0052-nothing-blocks-a-worker.md`). In memory, or it measures what the machine's
+//! own disk does beside it.
 
 mod common;
 
