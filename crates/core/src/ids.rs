@@ -155,10 +155,6 @@ number!(
     Sequence
 );
 number!(
-    /// A disk action under way, numbered by the replica.
-    DiskTicket
-);
-number!(
     /// One attempt to copy one region, numbered by the rebuilding replica.
     CopyToken
 );

@@ -48,7 +48,9 @@ pub use message::{Message, OperationId};
 pub use operation::{Extent, Operation, Reply, RequestError};
 pub use payload::Payload;
 pub use primary::{Primary, PrimaryEffect, PrimaryEvent};
-pub use replica::{DiskAction, DiskError, DiskOutcome, Replica, ReplicaEffect, ReplicaEvent};
+pub use replica::{
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Replica, ReplicaEffect, ReplicaEvent,
+};
 pub use settings::{NoDataPolicy, Settings};
 pub use time::Instant;
 pub use view::{

@@ -22,7 +22,6 @@ pub struct Disk {
     pub tables: BTreeMap<u8, OpenRegions>,
     pages: BTreeMap<(u8, u32), MissingPage>,
     under_way: BTreeMap<DiskTicket, DiskAction<Blank>>,
-    last_ticket: u64,
 }
 
 type Outcome = Result<DiskOutcome<Blank>, DiskError>;
@@ -38,7 +37,6 @@ impl Disk {
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
             under_way: BTreeMap::new(),
-            last_ticket: 0,
         }
     }
 
@@ -74,7 +72,6 @@ impl Disk {
         view: &View,
         id: ReplicaId,
     ) {
-        assert!(ticket.0 > 0, "tickets are numbered from 1");
         match &action {
             DiskAction::SaveView(next, _) => self.check_view(next, id),
             DiskAction::SaveIntents(table) => self.check_table(table, view),
@@ -88,8 +85,7 @@ impl Disk {
             data => self.check_range(data, view, id),
         }
         let before = self.under_way.insert(ticket, action);
-        assert!(before.is_none(), "ticket {ticket} is used twice");
-        self.last_ticket = self.last_ticket.max(ticket.0);
+        assert!(before.is_none(), "{ticket:?} is used twice");
     }
 
     fn any(&self, is_it: impl Fn(&DiskAction<Blank>) -> bool) -> bool {

@@ -7,7 +7,7 @@
 
 use super::cluster_locks::ClusterLocks;
 use super::sessions::{Confirmation, IncarnationRecord, Successor};
-use super::{Context, DiskAction, DiskError, Replica};
+use super::{Context, DiskAction, DiskError, DiskTicket, Replica};
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::Message;
@@ -34,16 +34,12 @@ enum Phase {
     /// Until this moment, unless all confirmed primaries say that they know.
     Fencing(Instant),
     /// The superblocks are being written.
-    Saving(u64),
+    Saving,
 }
 
 impl Adoption {
-    pub fn is_saving(&self, ticket: u64) -> bool {
-        matches!(self.phase, Phase::Saving(saving) if saving == ticket)
-    }
-
     fn is_being_saved(&self) -> bool {
-        matches!(self.phase, Phase::Saving(_))
+        matches!(self.phase, Phase::Saving)
     }
 
     /// A link has closed: over it nobody waits for the answer any more, or wants a newer view
@@ -56,7 +52,7 @@ impl Adoption {
     pub fn next_wakeup(&self) -> Option<Instant> {
         match self.phase {
             Phase::Fencing(until) => Some(until),
-            Phase::Draining | Phase::Saving(_) => None,
+            Phase::Draining | Phase::Saving => None,
         }
     }
 }
@@ -213,18 +209,20 @@ impl<P: Payload> Replica<P> {
 
     fn save_view(&mut self, cx: &mut Context<'_, P>) {
         debug_assert!(cx.now >= self.fenced_until(cx.now), "V3: a primary may still be heard");
-        let ticket = self.next_number();
         if let Some(adoption) = &mut self.adoption {
-            adoption.phase = Phase::Saving(ticket);
+            adoption.phase = Phase::Saving;
             let view = Box::new(adoption.view.clone());
             let named = Incarnations::of([self.incarnation_named_by(&view)]);
             self.incarnations = self.incarnations.followed_by(self.config.incarnation, &named);
-            cx.disk(ticket, DiskAction::SaveView(view, self.incarnations));
+            cx.disk(DiskTicket::Adoption, DiskAction::SaveView(view, self.incarnations));
         }
     }
 
     pub(super) fn view_saved(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
-        let Some(adoption) = self.adoption.take() else { return };
+        let Some(adoption) = self.adoption.take() else {
+            debug_assert!(false, "a driver answers each action once");
+            return;
+        };
         let generation = adoption.view.generation;
         if let Err(error) = outcome {
             // Which of the two views the superblocks hold is unknown; the generation that is

@@ -3,7 +3,7 @@
 //! A flush that comes while one runs waits for the next one, because the one that runs may have
 //! begun before its writes. A flush begins after all writes that it covers are on the disk.
 
-use super::{Context, DiskAction, DiskError, Replica};
+use super::{Context, DiskAction, DiskError, DiskTicket, Replica};
 use crate::ids::*;
 use crate::message::{Message, OperationId};
 use crate::payload::Payload;
@@ -33,8 +33,8 @@ pub(super) enum FlushWaiter {
 /// The flush that runs, and those who wait.
 #[derive(Debug, Default)]
 pub(super) struct FlushQueue {
-    /// The ticket of the flush that runs, and for whom.
-    running: Option<(u64, Vec<FlushWaiter>)>,
+    /// For whom the flush is that runs.
+    running: Option<Vec<FlushWaiter>>,
     waiting: Vec<FlushWaiter>,
     /// A device flush has failed: what was written before may be lost even if a later flush
     /// succeeds, so none does until the replica is opened anew or rebuilt from nothing.
@@ -42,10 +42,6 @@ pub(super) struct FlushQueue {
 }
 
 impl FlushQueue {
-    pub fn is_running(&self, ticket: u64) -> bool {
-        self.running.as_ref().is_some_and(|(running, _)| *running == ticket)
-    }
-
     pub fn is_idle(&self) -> bool {
         self.running.is_none() && self.waiting.is_empty()
     }
@@ -88,7 +84,7 @@ impl FlushQueue {
     pub fn forget(&mut self, closed: LinkId) {
         let stays = |waiter: &FlushWaiter| !matches!(waiter, FlushWaiter::Primary { link, .. } if *link == closed);
         self.waiting.retain(stays);
-        if let Some((_, waiters)) = &mut self.running {
+        if let Some(waiters) = &mut self.running {
             waiters.retain(stays);
         }
     }
@@ -127,17 +123,19 @@ impl<P: Payload> Replica<P> {
             }),
             "W4: a flush begins before a write that it covers is on the disk"
         );
-        let ticket = self.next_number();
-        self.flushes.running = Some((ticket, ready));
+        self.flushes.running = Some(ready);
         self.rebuild_flush_begins();
         // An in-sync replica writes only to open regions (I5), and a crash makes their checksums
         // unknown anyway. What a rebuild copies lies in closed ones, and counts once it is flushed.
         let with_checksums = self.state() != Some(ReplicaState::InSync);
-        cx.disk(ticket, DiskAction::Flush { with_checksums });
+        cx.disk(DiskTicket::Flush, DiskAction::Flush { with_checksums });
     }
 
     pub(super) fn flush_done(&mut self, cx: &mut Context<'_, P>, outcome: Result<(), DiskError>) {
-        let Some((_, waiters)) = self.flushes.running.take() else { return };
+        let Some(waiters) = self.flushes.running.take() else {
+            debug_assert!(false, "a driver answers each action once");
+            return;
+        };
         let outcome = outcome.and(self.flushes.broken.map_or(Ok(()), Err));
         if let Err(error) = outcome {
             self.flushes.broken = Some(error);

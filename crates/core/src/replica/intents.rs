@@ -9,7 +9,7 @@ use super::intent_log::{OpenRegions, Reservation};
 use super::missing::MissingPage;
 use super::operations::{Intent, Origin};
 use super::slots::IntentSlots;
-use super::{Context, DiskAction, DiskError, Replica};
+use super::{Context, DiskAction, DiskError, DiskTicket, Replica};
 use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::message::{Failure, Message};
@@ -28,9 +28,9 @@ pub(super) const MAX_PAGES: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct IntentWork {
     /// The table that is being saved.
-    saving: Option<(u64, OpenRegions)>,
-    /// The pages of bitmaps that are being saved.
-    saving_missing: Option<u64>,
+    saving: Option<OpenRegions>,
+    /// Whether pages of bitmaps are being saved.
+    saves_missing: bool,
     /// Operations for which there is no room in the log, in their order.
     waiting: Vec<LockNumber>,
     /// Operations whose regions are being opened.
@@ -46,14 +46,6 @@ pub(super) struct IntentWork {
 }
 
 impl IntentWork {
-    pub fn is_saving(&self, ticket: u64) -> bool {
-        self.saving.as_ref().is_some_and(|(saving, _)| *saving == ticket)
-    }
-
-    pub fn is_saving_missing(&self, ticket: u64) -> bool {
-        self.saving_missing == Some(ticket)
-    }
-
     /// Whether an operation waits for room in the log.
     pub fn is_waiting(&self, number: LockNumber) -> bool {
         self.waiting.contains(&number)
@@ -65,11 +57,11 @@ impl IntentWork {
     }
 
     pub fn is_saving_any(&self) -> bool {
-        self.saving.is_some() || self.saving_missing.is_some()
+        self.saving.is_some() || self.saves_missing
     }
 
     pub fn is_saving_bitmaps(&self) -> bool {
-        self.saving_missing.is_some()
+        self.saves_missing
     }
 
     pub fn next_wakeup(&self) -> Option<Instant> {
@@ -195,10 +187,9 @@ impl<P: Payload> Replica<P> {
             return;
         }
         let Some(table) = next(&mut self.intents) else { return };
-        let ticket = self.next_number();
-        self.intent_work.saving = Some((ticket, table.clone()));
+        self.intent_work.saving = Some(table.clone());
         self.intent_work.saves += 1;
-        cx.disk(ticket, DiskAction::SaveIntents(table));
+        cx.disk(DiskTicket::Intents, DiskAction::SaveIntents(table));
     }
 
     pub(super) fn intents_saved(
@@ -206,7 +197,10 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         outcome: Result<(), DiskError>,
     ) {
-        let Some((_, table)) = self.intent_work.saving.take() else { return };
+        let Some(table) = self.intent_work.saving.take() else {
+            debug_assert!(false, "a driver answers each action once");
+            return;
+        };
         if outcome.is_ok() {
             self.intents.saved(&table);
         }
@@ -236,7 +230,7 @@ impl<P: Payload> Replica<P> {
     /// Saves pages of bitmaps that are not on the disk.
     pub(super) fn save_missing(&mut self, cx: &mut Context<'_, P>) {
         let work = &self.intent_work;
-        let is_at_work = work.saving_missing.is_some() || work.save_missing_again_at.is_some();
+        let is_at_work = work.saves_missing || work.save_missing_again_at.is_some();
         if is_at_work || self.missing.is_saved() {
             return;
         }
@@ -248,9 +242,8 @@ impl<P: Payload> Replica<P> {
         if pages.is_empty() {
             return;
         }
-        let ticket = self.next_number();
-        self.intent_work.saving_missing = Some(ticket);
-        cx.disk(ticket, DiskAction::SaveMissing(pages));
+        self.intent_work.saves_missing = true;
+        cx.disk(DiskTicket::Bitmaps, DiskAction::SaveMissing(pages));
     }
 
     pub(super) fn missing_saved(
@@ -258,7 +251,7 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         outcome: Result<(), DiskError>,
     ) {
-        self.intent_work.saving_missing = None;
+        self.intent_work.saves_missing = false;
         self.missing.saved(outcome.is_ok());
         if let Err(error) = outcome {
             self.intent_work.save_missing_again_at = Some(cx.now + ASK_PERIOD);

@@ -6,6 +6,7 @@ use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::{Message, RebuildProgress};
 use crate::operation::Extent;
+use crate::range_lock::LockNumber;
 use crate::settings::Settings;
 use crate::view::View;
 
@@ -87,6 +88,26 @@ pub enum ReplicaEffect<P> {
         /// Its number.
         link: LinkId,
     },
+}
+
+/// A disk action under way, named by the part of the replica that asked for it. A driver returns it
+/// with the outcome, and needs to know no more of it than that no two under way have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiskTicket {
+    /// An operation of a primary or of a rebuilding replica, by its lock.
+    Operation(LockNumber),
+    /// The rebuild writes a run that it has copied.
+    Copy(CopyToken),
+    /// The device flush. There is one at a time, as of everything below.
+    Flush,
+    /// The save of a view that is being adopted.
+    Adoption,
+    /// The save of the present incarnation, with the adopted view.
+    Incarnation,
+    /// The save of a table of open regions.
+    Intents,
+    /// The save of pages of bitmaps.
+    Bitmaps,
 }
 
 /// Something to do on the replica's disk. Offsets count from the start of the replica's data.

@@ -55,8 +55,7 @@ pub struct Replica<P> {
     /// When each primary was last answered in its generation: the permission it may still hold.
     confirmations: BTreeMap<PrimaryId, Confirmation>,
     locks: RangeLock,
-    /// Operations that hold or wait for a lock, by the lock's number, which is also the ticket of
-    /// their disk action.
+    /// Operations that hold or wait for a lock, by the lock's number.
     operations: RisingMap<LockNumber, DataOperation<P>>,
     flushes: FlushQueue,
     intents: IntentSlots,
@@ -88,8 +87,8 @@ impl<P> Context<'_, P> {
         self.effects.push(ReplicaEffect::Send { link, message, payload });
     }
 
-    fn disk(&mut self, ticket: u64, action: DiskAction<P>) {
-        self.effects.push(ReplicaEffect::Disk { ticket: DiskTicket(ticket), action });
+    fn disk(&mut self, ticket: DiskTicket, action: DiskAction<P>) {
+        self.effects.push(ReplicaEffect::Disk { ticket, action });
     }
 
     fn disconnect(&mut self, link: LinkId) {
@@ -161,7 +160,7 @@ impl<P: Payload> Replica<P> {
             ReplicaEvent::Message { link, message, payload } => {
                 self.message(cx, link, message, payload);
             }
-            ReplicaEvent::Disk { ticket, outcome } => self.disk_done(cx, ticket.0, outcome),
+            ReplicaEvent::Disk { ticket, outcome } => self.disk_done(cx, ticket, outcome),
             ReplicaEvent::FlushFailed => self.flush_failed(cx),
             ReplicaEvent::Tick => {}
         }
@@ -290,24 +289,19 @@ impl<P: Payload> Replica<P> {
     fn disk_done(
         &mut self,
         cx: &mut Context<'_, P>,
-        ticket: u64,
+        ticket: DiskTicket,
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         self.disk_errors += u64::from(outcome.is_err());
-        if self.incarnation_record == IncarnationRecord::Saving(ticket) {
-            self.incarnation_saved(cx, outcome.map(|_| ()));
-        } else if self.flushes.is_running(ticket) {
-            self.flush_done(cx, outcome.map(|_| ()));
-        } else if self.adoption.as_ref().is_some_and(|a| a.is_saving(ticket)) {
-            self.view_saved(cx, outcome.map(|_| ()));
-        } else if self.intent_work.is_saving(ticket) {
-            self.intents_saved(cx, outcome.map(|_| ()));
-        } else if self.intent_work.is_saving_missing(ticket) {
-            self.missing_saved(cx, outcome.map(|_| ()));
-        } else if self.operations.contains_key(&ticket) {
-            self.operation_done(cx, ticket, outcome);
-        } else {
-            self.copy_written(cx, CopyToken(ticket), outcome.map(|_| ()));
+        let ended = outcome.as_ref().map(|_| ()).map_err(|error| *error);
+        match ticket {
+            DiskTicket::Operation(number) => self.operation_done(cx, number, outcome),
+            DiskTicket::Copy(token) => self.copy_written(cx, token, ended),
+            DiskTicket::Flush => self.flush_done(cx, ended),
+            DiskTicket::Adoption => self.view_saved(cx, ended),
+            DiskTicket::Incarnation => self.incarnation_saved(cx, ended),
+            DiskTicket::Intents => self.intents_saved(cx, ended),
+            DiskTicket::Bitmaps => self.missing_saved(cx, ended),
         }
         self.answer_waiting_sessions(cx);
     }

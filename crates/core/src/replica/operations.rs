@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use self::digests::Digesting;
 use super::flush::FlushWaiter;
-use super::{Context, DiskAction, DiskError, DiskOutcome, Replica};
+use super::{Context, DiskAction, DiskError, DiskOutcome, DiskTicket, Replica};
 use crate::ids::*;
 use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
 use crate::operation::Extent;
@@ -280,13 +280,13 @@ impl<P: Payload> Replica<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         number: LockNumber,
-        ticket: u64,
+        token: CopyToken,
         action: DiskAction<P>,
     ) {
         if let Some(operation) = self.operations.get_mut(&number) {
             operation.begun = true;
             self.count_written(&action);
-            cx.disk(ticket, action);
+            cx.disk(DiskTicket::Copy(token), action);
         }
     }
 
@@ -315,7 +315,7 @@ impl<P: Payload> Replica<P> {
         if let Some(action) = operation.action.take() {
             operation.begun = true;
             self.count_written(&action);
-            cx.disk(number, action);
+            cx.disk(DiskTicket::Operation(number), action);
         }
     }
 

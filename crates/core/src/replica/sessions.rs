@@ -2,7 +2,7 @@
 
 use core::iter;
 
-use super::{Context, DiskAction, DiskError, Replica};
+use super::{Context, DiskAction, DiskError, DiskTicket, Replica};
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
@@ -36,7 +36,7 @@ pub(super) struct Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IncarnationRecord {
     Unsaved,
-    Saving(u64),
+    Saving,
     Saved,
 }
 
@@ -147,16 +147,15 @@ impl<P: Payload> Replica<P> {
             && !self.is_unsaved()
             && self.incarnations.know_all(&asked.named)
         {
-            let ticket = self.next_number();
-            self.incarnation_record = IncarnationRecord::Saving(ticket);
+            self.incarnation_record = IncarnationRecord::Saving;
             // Who asks may be of another epoch. By the own view a volume can be put together, too.
             let named = iter::once(self.incarnation_named_by(&self.view)).chain(asked.named.0);
             self.incarnations =
                 self.incarnations.followed_by(self.config.incarnation, &Incarnations::of(named));
             let view = Box::new(self.view.clone());
-            cx.disk(ticket, DiskAction::SaveView(view, self.incarnations));
+            cx.disk(DiskTicket::Incarnation, DiskAction::SaveView(view, self.incarnations));
         }
-        !matches!(self.incarnation_record, IncarnationRecord::Saving(_))
+        self.incarnation_record != IncarnationRecord::Saving
     }
 
     /// The incarnation of this replica that a view names; zero if none.
@@ -170,6 +169,10 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         outcome: Result<(), DiskError>,
     ) {
+        // A view that was adopted meanwhile lists it, too.
+        if self.incarnation_record == IncarnationRecord::Saved {
+            return;
+        }
         if outcome.is_ok() {
             self.incarnation_record = IncarnationRecord::Saved;
             return;

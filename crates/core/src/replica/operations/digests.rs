@@ -9,7 +9,9 @@ use super::Origin;
 use crate::message::{BlockDigest, Message};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
-use crate::replica::{Context, DiskAction, DiskError, DiskOutcome, Replica, Unverified};
+use crate::replica::{
+    Context, DiskAction, DiskError, DiskOutcome, DiskTicket, Replica, Unverified,
+};
 use crate::settings::BLOCK;
 
 /// Into how many pieces a range is cut that could not be read at once: 1 MiB is down to its blocks
@@ -88,7 +90,7 @@ impl<P: Payload> Replica<P> {
             self.refuse(cx, link, Some(id.sequence));
             return true;
         }
-        cx.disk(number, action);
+        cx.disk(DiskTicket::Operation(number), action);
         false
     }
 }

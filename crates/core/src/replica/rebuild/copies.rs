@@ -318,7 +318,7 @@ impl<P: Payload> Replica<P> {
         copy.writing += 1;
         copy.is_alive = true;
         let lock = copy.lock;
-        self.begin_held(cx, lock, token.0, action);
+        self.begin_held(cx, lock, token, action);
     }
 
     /// The source could not read a run. Its other blocks are copied without it, and what it can't

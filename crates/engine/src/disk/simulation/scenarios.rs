@@ -59,7 +59,8 @@ impl Bench {
     fn begin(&mut self, ticket: u64, action: DiskAction<crate::memory::Buffer>) {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(1) };
-        assert!(disk.begin(&mut means, DiskTicket(ticket), action).is_none(), "it takes a while");
+        let name = DiskTicket::Operation(ticket);
+        assert!(disk.begin(&mut means, name, action).is_none(), "it takes a while");
     }
 
     fn save_view(&mut self, ticket: u64) {
@@ -81,7 +82,8 @@ impl Bench {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(2) };
         let Ended { ticket, outcome, .. } = disk.completed(&mut means, job, completion)?;
-        Some((ticket?.0, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
+        let DiskTicket::Operation(ticket) = ticket? else { panic!("it has another name") };
+        Some((ticket, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
     }
 
     /// A write whose checksum is not in memory. All ends but flushes.
