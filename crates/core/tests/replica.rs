@@ -304,8 +304,12 @@ fn a_durable_write_is_one_action_of_a_disk_that_can_do_it() {
 }
 
 #[test]
-fn a_durable_write_that_fails_is_a_flush_that_fails() {
-    for (error, is_lost) in [(DiskError::Medium, true), (DiskError::NoSpace, false)] {
+fn a_durable_write_that_fails_as_a_flush_does_is_a_flush_that_fails() {
+    // A block of which it writes a part could not be read, or there was no space: nothing was
+    // written, so nothing is lost.
+    let errors = [DiskError::Lost, DiskError::Medium, DiskError::Damaged, DiskError::NoSpace];
+    for error in errors {
+        let is_lost = error == DiskError::Lost;
         let mut bench = Bench::with(view(1, OLD), true);
         bench.open(1, 1, Opener::Primary(OLD));
         let failing = ticket(&bench.say(1, durable_write(1)));

@@ -166,9 +166,11 @@ impl Disk {
         let action = self.under_way.remove(&ticket)?;
         let lacks_room =
             matches!(&action, DiskAction::SaveView(view, _) if view.replica_size() > self.room);
+        let is_durable = matches!(&action, DiskAction::Write { durable: true, .. });
         let outcome = match script.byte() {
             _ if lacks_room => Err(DiskError::NoSpace),
             0..=223 => Ok(self.carry_out(script, action)),
+            224..=231 if is_durable => Err(DiskError::Lost),
             224..=239 => Err(DiskError::Medium),
             _ => Err(DiskError::NoSpace),
         };

@@ -156,19 +156,16 @@ impl<P: Payload> Replica<P> {
         self.tell_disk_failed(cx, DiskError::Lost.into());
     }
 
-    /// A write has ended that was to be durable by itself. If it failed, it may have lost what was
-    /// written before, as a flush that fails; but not if it was refused for want of space. After
-    /// either nothing is said to be durable any more.
+    /// A write has ended that was to be durable by itself. If it has failed as a flush does, it may
+    /// have lost what was written before, and nothing is said to be durable any more.
     pub(super) fn durable_write_done<T>(
         &mut self,
         cx: &mut Context<'_, P>,
         outcome: Result<T, DiskError>,
     ) -> Result<T, DiskError> {
-        if let Err(error) = &outcome
-            && *error != DiskError::NoSpace
-        {
-            self.flushes.fail(*error);
-            self.tell_disk_failed(cx, (*error).into());
+        if let Err(DiskError::Lost) = &outcome {
+            self.flushes.fail(DiskError::Lost);
+            self.tell_disk_failed(cx, DiskError::Lost.into());
         }
         outcome.and_then(|done| self.flushes.failure().map_or(Ok(done), Err))
     }

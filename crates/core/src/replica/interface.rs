@@ -127,8 +127,9 @@ pub enum DiskAction<P> {
         /// The data.
         payload: P,
         /// Whether this write is durable when it ends, without a flush of anything else. Only a
-        /// disk is asked for it that has [`ReplicaConfig::has_fua`]. If it fails, what was written
-        /// before may be lost, as by a flush that fails.
+        /// disk is asked for it that has [`ReplicaConfig::has_fua`]. If it fails with
+        /// [`DiskError::Lost`], what was written before may be lost, as by a flush that fails. With
+        /// any other error it has failed before it wrote anything.
         durable: bool,
     },
     /// Make a range read as zeroes.
@@ -207,7 +208,8 @@ pub enum DiskError {
     Damaged,
     /// No space left.
     NoSpace,
-    /// A device flush has failed: what was written before it, and since the last one, may be lost.
+    /// A device flush has failed, or a durable write, which is one as well: what was written before
+    /// it, and since the last one, may be lost.
     Lost,
 }
 

@@ -110,6 +110,8 @@ struct Asked {
     offset: u64,
     length: u64,
     began: Instant,
+    /// Whether it is a write that is to be durable when it ends.
+    is_durable: bool,
     /// Flushes that may have failed when it ends.
     failures: Failures,
 }
@@ -270,7 +272,8 @@ impl<I: Io> Disk<I> {
         // written.
         let is_flush = matches!(kind, Kind::Flush);
         let failures = if is_flush { self.reported } else { self.data.raw().failures() };
-        let asked = Asked { ticket, kind, offset, length, began, failures };
+        let is_durable = matches!(action, DiskAction::Write { durable: true, .. });
+        let asked = Asked { ticket, kind, offset, length, began, is_durable, failures };
         if !self.data.raw().layout().holds(offset, length) {
             return Some(self.fail_at_once(asked, outside()));
         }
@@ -439,8 +442,18 @@ impl<I: Io> Disk<I> {
         let took = now.since(asked.began);
         match result {
             Ok(outcome) => self.succeed(asked, took, outcome),
+            Err(failure) if self.is_failed_flush(&asked, &failure) => {
+                self.fail(asked, took, &failure.of_a_flush())
+            }
             Err(failure) => self.fail(asked, took, &failure),
         }
+    }
+
+    /// Whether a durable write has failed as a flush does: then one has failed since it began. If
+    /// none has, there was no space, or the read of a block of which it changes a part has failed.
+    fn is_failed_flush(&self, asked: &Asked, failure: &Failure) -> bool {
+        let has_failed = self.data.raw().failures() != asked.failures;
+        asked.is_durable && has_failed && !is_of_space(&failure.error)
     }
 
     fn succeed(&mut self, asked: Asked, took: Duration, outcome: DiskOutcome<Buffer>) -> Ended {

@@ -362,10 +362,14 @@ impl Cluster {
             }
         }
         let (ticket, changes) = (pending.ticket, pending.work.changes().is_some());
+        let is_durable = matches!(pending.work, Work::Change { is_durable: true, .. });
         if was_late {
             let action = action | 1 << 63;
             self.replicas[replica].pending.insert(action, pending);
             self.queue.push(self.now + 5 * MILLISECOND, Event::DiskActs { replica, action });
+        }
+        if is_durable && matches!(outcome, Err(DiskError::Medium)) {
+            outcome = Err(DiskError::Lost);
         }
         if let Err(error) = &outcome {
             let error = *error;

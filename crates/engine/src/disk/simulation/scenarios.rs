@@ -190,6 +190,25 @@ fn a_durable_write_that_fails_counts_as_a_flush() {
     }
 }
 
+/// A write of a part of a block reads the block first. If only that fails nothing is lost, and the
+/// core has to know.
+#[test]
+fn a_durable_write_whose_block_cannot_be_read_is_no_failed_flush() {
+    for (is_read, error) in [(false, DiskError::Medium), (true, DiskError::Lost)] {
+        let mut bench = Bench::new();
+        bench.write_elsewhere(&mut 10);
+        let mut memory = bench.pool.take(512);
+        memory.fill(8);
+        let payload = memory.freeze();
+        bench.begin(2, DiskAction::Write { offset: 512, payload, durable: true });
+        if is_read {
+            assert_eq!(bench.end(0, None), None, "it is written then");
+        }
+        assert_eq!(bench.end(0, Some(libc::EIO)), Some((2, Err(error))));
+        assert!(!bench.disk.take_failed_flush(), "its outcome says what has failed");
+    }
+}
+
 /// What a failed flush drops of pages of checksums that were written for others to have room must
 /// still be in memory: the next commit would count them as durable.
 #[test]

@@ -206,7 +206,7 @@ impl World {
             Asked::Change(change) => {
                 self.model.may_have_changed(&change);
                 self.touch(&change.range);
-                self.distrusts |= change.is_durable && error != DiskError::NoSpace;
+                self.distrusts |= error == DiskError::Lost;
             }
             Asked::Flush { .. } => self.distrusts = true,
             Asked::Table { slot, .. } => {
