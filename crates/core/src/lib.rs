@@ -52,8 +52,9 @@ pub use replica::{
     DiskAction, DiskError, DiskOutcome, DiskTicket, Replica, ReplicaEffect, ReplicaEvent,
 };
 pub use settings::{NoDataPolicy, Settings};
+pub use stripe::Geometry;
 pub use time::Instant;
 pub use view::{
-    Bitmap, Epoch, Geometry, IntentLayout, Lease, MirrorView, Newcomer, NoCoordinatorPolicy,
+    Bitmap, Epoch, IntentLayout, Lease, MirrorView, Newcomer, NoCoordinatorPolicy,
     PrimaryRecord, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, Reservations, Role, View,
 };

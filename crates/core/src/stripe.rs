@@ -1,6 +1,23 @@
-//! Which byte of the volume lies where: the stripe over the mirrors.
+//! Which byte of the volume lies where: its geometry, and the stripe over the mirrors.
 
-use crate::view::Geometry;
+/// Size and layout of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Usable size in bytes, a multiple of the block size.
+    pub size: u64,
+    /// Logical block size: 512 or 4096 bytes.
+    pub block_size: u32,
+    /// Bytes that go to one mirror before the next one's turn. Of no effect with one mirror.
+    pub chunk: u32,
+}
+
+impl Geometry {
+    /// Whether a volume of that geometry, after it has grown or not, is of this one.
+    #[must_use]
+    pub const fn is_grown_from(self, old: Self) -> bool {
+        self.size >= old.size && self.block_size == old.block_size && self.chunk == old.chunk
+    }
+}
 
 /// A run of bytes that lies on one mirror without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

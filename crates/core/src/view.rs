@@ -23,6 +23,7 @@ pub use reservations::{Registrant, Reservation, ReservationChange, ReservationKi
 
 use crate::ids::*;
 use crate::settings::*;
+use crate::stripe::{self, Geometry};
 
 /// When a write is acknowledged, in DRBD's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,14 +84,6 @@ pub enum Change {
     NoData(u32),
     /// Which hosts may read and write. Done when nothing is under way that was permitted before.
     Reservation(ReservationChange),
-}
-
-impl Geometry {
-    /// Whether a volume of that geometry, after it has grown or not, is of this one.
-    #[must_use]
-    pub const fn is_grown_from(self, old: Self) -> bool {
-        self.size >= old.size && self.block_size == old.block_size && self.chunk == old.chunk
-    }
 }
 
 /// What a replica is to its mirror.
@@ -182,17 +175,6 @@ pub struct PrimaryRecord {
 pub struct MirrorView {
     /// 1 to [`MAX_REPLICAS`].
     pub replicas: Vec<ReplicaRecord>,
-}
-
-/// Size and layout of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Usable size in bytes, a multiple of the block size.
-    pub size: u64,
-    /// Logical block size: 512 or 4096 bytes.
-    pub block_size: u32,
-    /// Bytes that go to one mirror before the next one's turn. Of no effect with one mirror.
-    pub chunk: u32,
 }
 
 /// The record of who is who.
@@ -368,7 +350,7 @@ impl View {
     /// Bytes that each replica must hold.
     #[must_use]
     pub fn replica_size(&self) -> u64 {
-        crate::stripe::replica_size(self.geometry, self.mirrors.len())
+        stripe::replica_size(self.geometry, self.mirrors.len())
     }
 
     /// Whether the numbers are within the stated limits and every mirror has an in-sync replica.

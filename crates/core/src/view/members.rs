@@ -4,9 +4,10 @@
 //! when the replica is in-sync carries it out, in the same swap, whatever has become of the node
 //! that gave the command.
 
-use super::{Cause, Geometry, MirrorView, ReplicaRecord, ReplicaState, View, ViewError};
+use super::{Cause, MirrorView, ReplicaRecord, ReplicaState, View, ViewError};
 use crate::ids::*;
 use crate::settings::{MAX_REPLICAS, MAX_REPLICAS_IN_ALL};
+use crate::stripe::Geometry;
 
 /// Why a replica is in its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -13,8 +13,8 @@ use crate::primary::io::compare::Comparison;
 use crate::primary::{Context, Phase, Primary, PrimaryEffect};
 use crate::range_lock::LockMode;
 use crate::settings::{MAX_COMPARE, MAX_REQUEST};
+use crate::stripe::Geometry;
 use crate::time::Instant;
-use crate::view::Geometry;
 
 /// Numbers requests inside the primary; also the number of a request's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

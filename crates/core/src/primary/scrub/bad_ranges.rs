@@ -4,8 +4,7 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use crate::settings::BLOCK;
-use crate::stripe;
-use crate::view::Geometry;
+use crate::stripe::{self, Geometry};
 
 /// Ranges that wait to be repaired; of more, each is found when it is read again.
 const MAX_BAD_RANGES: usize = 64;

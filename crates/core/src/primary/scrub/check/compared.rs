@@ -6,8 +6,7 @@ use crate::ids::*;
 use crate::message::BlockDigest;
 use crate::policy::ReplicaSet;
 use crate::settings::BLOCK;
-use crate::stripe;
-use crate::view::Geometry;
+use crate::stripe::{self, Geometry};
 
 /// What the in-sync replicas of a mirror say of one piece of the range.
 #[derive(Debug)]
