@@ -16,6 +16,7 @@ mod founding;
 pub mod liveness;
 mod memory;
 mod messages;
+mod moment;
 mod names;
 mod operations;
 mod records;
@@ -29,8 +30,9 @@ mod wanted;
 
 pub use evenkeel_wire::hello::Start as StartId;
 pub use founding::{Cluster, FoundingError, found};
-pub use memory::{Identity, Memory, Moment};
+pub use memory::{Identity, Memory};
 pub use messages::{Answer, CallError, Fate, FoundReplica, Request, Standing};
+pub use moment::Moment;
 pub use operations::dropped;
 pub use records::{
     Caller, Lineage, Maker, NoData, NodeLiveness, NodeRecord, PlacedReplica, Registration,

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::memory::Moment;
+use crate::moment::Moment;
 
 /// How long every node has after a start to be heard: heartbeats come each second.
 const GRACE: Duration = Duration::from_millis(2500);

@@ -9,20 +9,12 @@ use std::time::Duration;
 use evenkeel_core::{CoordinatorId, NodeId};
 
 use crate::liveness::{Entry, Liveness, Saving};
+use crate::moment::Moment;
 
 /// For so long a node is told of another start that speaks in its name.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Starts that wait, at most; beyond, all are forgotten and wait anew.
 const MAX_WAITING: usize = 1024;
-
-/// A moment, on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Since some moment before the coordinator's start; never goes back.
-    pub steady: Duration,
-    /// In seconds since 1970.
-    pub unix: u64,
-}
 
 /// Which coordinator it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

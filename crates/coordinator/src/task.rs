@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::memory::{Memory, Moment, Note};
+use crate::memory::{Memory, Note};
+use crate::moment::Moment;
 use crate::operations::{self, Planned};
 use crate::store::{Commit, Entries, Outcome, Range, Store, StoreError};
 use crate::transaction::{Halt, Known, Transaction};

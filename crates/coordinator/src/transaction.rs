@@ -7,7 +7,8 @@ use evenkeel_format::{decode_view, encode_view};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::memory::{Memory, Moment, Note};
+use crate::memory::{Memory, Note};
+use crate::moment::Moment;
 use crate::store::{Commit, Entries, Entry, Guard, Key, Range, Space, StoreError, Write};
 use crate::{NodeRecord, VolumeRecord, liveness};
 
