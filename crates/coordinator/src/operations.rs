@@ -16,9 +16,19 @@ mod volumes;
 
 pub use dropped::dropped;
 
-use crate::task::Asked;
 use crate::transaction::{Halt, Transaction};
-use crate::{Answer, Request, Wish};
+use crate::{Answer, Caller, Request, Wish};
+
+/// What a task is about.
+#[derive(Debug, Clone)]
+pub(crate) enum Asked {
+    /// A request of this very daemon.
+    Here(Request),
+    /// A request of another node.
+    From(Caller, Request),
+    /// To store how long nodes were silent.
+    Tick,
+}
 
 /// What an attempt comes to.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::memory::{Memory, Note};
 use crate::moment::Moment;
-use crate::operations::{self, Planned};
+use crate::operations::{self, Asked, Planned};
 use crate::store::{Commit, Entries, Outcome, Range, Store, StoreError};
 use crate::transaction::{Halt, Known, Transaction};
 use crate::{Answer, Caller, Request};
@@ -12,17 +12,6 @@ use crate::{Answer, Caller, Request};
 /// How often a task begins anew because others have changed what it read, or an answer was lost.
 /// Each time somebody else got further.
 const MAX_ATTEMPTS: u32 = 32;
-
-/// What a task is about.
-#[derive(Debug, Clone)]
-pub(crate) enum Asked {
-    /// A request of this very daemon.
-    Here(Request),
-    /// A request of another node.
-    From(Caller, Request),
-    /// To store how long nodes were silent.
-    Tick,
-}
 
 /// What a task wants next.
 #[derive(Debug)]
