@@ -55,6 +55,6 @@ pub use settings::{NoDataPolicy, Settings};
 pub use stripe::Geometry;
 pub use time::Instant;
 pub use view::{
-    Bitmap, Epoch, IntentLayout, Lease, MirrorView, Newcomer, NoCoordinatorPolicy,
-    PrimaryRecord, Protocol, RebuildLimit, ReplicaRecord, ReplicaState, Reservations, Role, View,
+    Bitmap, Epoch, IntentLayout, Lease, MirrorView, Newcomer, NoCoordinatorPolicy, PrimaryRecord,
+    Protocol, RebuildLimit, ReplicaRecord, ReplicaState, Reservations, Role, View,
 };

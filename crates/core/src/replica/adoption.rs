@@ -6,7 +6,6 @@
 //! the answer.
 
 use super::cluster_locks::ClusterLocks;
-use super::sessions::{Confirmation, IncarnationRecord, Successor};
 use super::{Context, DiskAction, DiskError, DiskTicket, Replica};
 use crate::ids::*;
 use crate::incarnations::Incarnations;
@@ -59,7 +58,7 @@ impl Adoption {
 
 impl<P: Payload> Replica<P> {
     pub(super) fn adopt(&mut self, cx: &mut Context<'_, P>, link: LinkId, view: View) {
-        let Some(adopter) = self.primary_of(link) else { return self.drop_link(cx, link) };
+        let Some(adopter) = self.links.primary_of(link) else { return self.drop_link(cx, link) };
         let generation = view.generation;
         if !self.is_successor(&view) {
             return self.refuse(cx, link, None);
@@ -69,16 +68,16 @@ impl<P: Payload> Replica<P> {
                 if !pending.reply_to.contains(&link) {
                     pending.reply_to.push(link);
                 }
-                return self.knows(adopter, generation);
+                return self.confirmations.knows(adopter, generation);
             }
             Some(pending) if pending.view.generation >= generation => {
                 return self.refuse(cx, link, None);
             }
             Some(pending) if pending.is_being_saved() => {
                 pending.next = Some((link, view));
-                return self.knows(adopter, generation);
+                return self.confirmations.knows(adopter, generation);
             }
-            _ => self.knows(adopter, generation),
+            _ => self.confirmations.knows(adopter, generation),
         }
         if generation == self.view.generation && !self.is_unsaved() {
             self.confirm(cx, link, Message::Adopted { generation }, None);
@@ -161,15 +160,12 @@ impl<P: Payload> Replica<P> {
         // Of a shared volume the others go on: they are to hear of it as soon as may be.
         let is_shared = adoption.view.is_shared();
         let (adopter, confirmations) = (adoption.adopter, &self.confirmations);
-        let knows = |primary| {
-            let confirmation = confirmations.get(&primary);
-            primary == adopter || confirmation.is_some_and(|c| c.knows >= generation)
-        };
+        let knows = |primary| primary == adopter || confirmations.has_learnt(primary, generation);
         let is_told = |primary| {
             unaware.iter().any(|(other, _)| *other == primary) || (is_shared && !knows(primary))
         };
         let links: Vec<_> =
-            self.open_primaries().filter(|(_, primary)| is_told(*primary)).collect();
+            self.links.open_primaries().filter(|(_, primary)| is_told(*primary)).collect();
         for (link, _) in links {
             cx.send(link, Message::Fenced { generation }, None);
         }
@@ -179,15 +175,8 @@ impl<P: Payload> Replica<P> {
     /// if that view takes anything from anybody: a place, or time that was granted.
     fn unaware(&self) -> impl Iterator<Item = (PrimaryId, Instant)> {
         let pending = self.adoption.as_ref().filter(|a| takes_anything(&self.view, &a.view));
-        self.confirmations.iter().filter_map(move |(primary, confirmation)| {
-            let adoption = pending?;
-            // A node's newer primary has come when its older one had ended, or was silent here for
-            // its lease (`Earlier`). One that goes on all the same has a lease like any other.
-            let is_other = primary.node != adoption.adopter.node
-                || confirmation.successor == Successor::Outlived;
-            let knows = adoption.view.is_of_epoch(&self.view)
-                && confirmation.knows >= adoption.view.generation;
-            (is_other && !knows).then_some((*primary, confirmation.at))
+        pending.into_iter().flat_map(move |Adoption { view, adopter, .. }| {
+            self.confirmations.unaware(view, *adopter, view.is_of_epoch(&self.view))
         })
     }
 
@@ -213,8 +202,8 @@ impl<P: Payload> Replica<P> {
             adoption.phase = Phase::Saving;
             let view = Box::new(adoption.view.clone());
             let named = Incarnations::of([self.incarnation_named_by(&view)]);
-            self.incarnations = self.incarnations.followed_by(self.config.incarnation, &named);
-            cx.disk(DiskTicket::Adoption, DiskAction::SaveView(view, self.incarnations));
+            let all = self.recorded.add_with_view(&named);
+            cx.disk(DiskTicket::Adoption, DiskAction::SaveView(view, all));
         }
     }
 
@@ -237,18 +226,11 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.unsaved_over = None;
-        self.incarnation_record = IncarnationRecord::Saved;
+        self.recorded.saved_with_view();
         let old = core::mem::replace(&mut self.view, adoption.view);
         self.cluster_locks = ClusterLocks::default();
         self.intents_follow(cx, &old);
-        let view = &self.view;
-        self.confirmations.retain(|primary, _| view.has_primary(*primary));
-        if view.is_shared() {
-            // Each of them is given the time to be heard.
-            for primary in &view.primaries {
-                self.confirmations.entry(primary.id).or_insert(Confirmation::at(cx.now));
-            }
-        }
+        self.confirmations.follow(&self.view, cx.now);
         for link in adoption.reply_to {
             self.confirm(cx, link, Message::Adopted { generation }, None);
         }

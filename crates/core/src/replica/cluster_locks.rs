@@ -112,7 +112,7 @@ impl<P: Payload> Replica<P> {
         (requester, number): (PrimaryId, ClusterLockNumber),
         range: Option<Range<u64>>,
     ) {
-        if self.primary_of(link) != Some(requester) {
+        if self.links.primary_of(link) != Some(requester) {
             return self.drop_link(cx, link);
         }
         if !self.is_current(generation) || !self.view.has_primary(requester) {
@@ -139,7 +139,7 @@ impl<P: Payload> Replica<P> {
         generation: Generation,
         (requester, number): (PrimaryId, ClusterLockNumber),
     ) {
-        let Some(from) = self.primary_of(link) else { return };
+        let Some(from) = self.links.primary_of(link) else { return };
         if !self.is_current(generation) {
             return;
         }
@@ -159,7 +159,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         let (generation, number) = (self.view.generation, cluster_lock.number);
-        let link = self.open_primaries().find(|(_, primary)| *primary == requester);
+        let link = self.links.open_primaries().find(|(_, primary)| *primary == requester);
         if let Some((link, _)) = link {
             cx.send(link, Message::Granted { generation, requester, number }, None);
         }
@@ -168,7 +168,7 @@ impl<P: Payload> Replica<P> {
     /// Tells all primaries of a cluster lock.
     fn tell_cluster_lock(&self, cx: &mut Context<'_, P>, requester: PrimaryId) {
         let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else { return };
-        for (link, primary) in self.open_primaries() {
+        for (link, primary) in self.links.open_primaries() {
             if self.view.has_primary(primary) {
                 cx.send(link, cluster_lock.message(self.view.generation, requester), None);
             }
@@ -177,7 +177,7 @@ impl<P: Payload> Replica<P> {
 
     /// A session with a primary begins, or it knows of the view: tells it of all cluster locks.
     pub(super) fn tell_cluster_locks_to(&self, cx: &mut Context<'_, P>, link: LinkId) {
-        if !self.primary_of(link).is_some_and(|primary| self.view.has_primary(primary)) {
+        if !self.links.primary_of(link).is_some_and(|primary| self.view.has_primary(primary)) {
             return;
         }
         for (requester, cluster_lock) in &self.cluster_locks.of {

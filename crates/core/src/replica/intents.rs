@@ -275,7 +275,7 @@ impl<P: Payload> Replica<P> {
         through: Sequence,
         last_of_earlier_incarnations: Option<Sequence>,
     ) {
-        let Some(primary) = self.primary_of(link) else { return };
+        let Some(primary) = self.links.primary_of(link) else { return };
         if self.is_current(generation) && self.view.has_primary(primary) {
             let has_progressed = self.intents.stable(primary, through);
             if let Some(last) = last_of_earlier_incarnations {

@@ -18,8 +18,6 @@ mod rebuild;
 mod sessions;
 mod slots;
 
-use std::collections::BTreeMap;
-
 pub use intent_log::{ALL_OPEN, OpenRegions};
 pub use interface::*;
 pub use missing::{FoundPage, MissingPage};
@@ -31,10 +29,9 @@ use self::intents::IntentWork;
 use self::missing::Missing;
 use self::operations::DataOperation;
 use self::rebuild::Rebuild;
-use self::sessions::{Asked, Confirmation, IncarnationRecord, Session};
+use self::sessions::{Asked, Confirmations, Links, Recorded};
 use self::slots::IntentSlots;
 use crate::ids::*;
-use crate::incarnations::Incarnations;
 use crate::message::Message;
 use crate::payload::Payload;
 use crate::range_lock::{LockNumber, RangeLock};
@@ -49,11 +46,9 @@ pub struct Replica<P> {
     config: ReplicaConfig,
     /// The adopted view: the one in the superblocks.
     view: View,
-    sessions: BTreeMap<LinkId, Session>,
-    /// Whether one of them may be waiting.
-    may_wait: bool,
-    /// When each primary was last answered in its generation: the permission it may still hold.
-    confirmations: BTreeMap<PrimaryId, Confirmation>,
+    links: Links,
+    /// The permission that each primary may still hold.
+    confirmations: Confirmations,
     locks: RangeLock,
     /// Operations that hold or wait for a lock, by the lock's number.
     operations: RisingMap<LockNumber, DataOperation<P>>,
@@ -63,9 +58,8 @@ pub struct Replica<P> {
     /// What other replicas lack, and this one while it is not in-sync.
     missing: Missing,
     cluster_locks: ClusterLocks,
-    /// Those that the superblocks list, or will when they are saved next.
-    incarnations: Incarnations,
-    incarnation_record: IncarnationRecord,
+    /// The incarnations that the superblocks list.
+    recorded: Recorded,
     adoption: Option<Adoption>,
     /// The last adoption could not be saved: the generation that the superblocks had before. Only
     /// that of `view` is the newer one, below which all is refused.
@@ -98,30 +92,21 @@ impl<P> Context<'_, P> {
 
 impl<P: Payload> Replica<P> {
     /// A replica that has just been opened; its view is the one read from its superblock.
-    ///
-    /// Whom it answered in an earlier incarnation it does not know, so it takes every primary of
-    /// that view as answered just now (rule V3).
     #[must_use]
     pub fn new(config: ReplicaConfig, now: Instant) -> Self {
         let view = config.view.clone();
-        let confirmations =
-            view.primaries.iter().map(|record| (record.id, Confirmation::at(now))).collect();
+        let confirmations = Confirmations::at_start(&view, now);
         let size = view.replica_size();
         let intents = IntentSlots::new(&view, &config.open_regions, now);
         let blocks = size.div_ceil(u64::from(BLOCK));
         let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
             Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
         });
-        let incarnation_record = match config.incarnations.newest() == config.incarnation {
-            true => IncarnationRecord::Saved,
-            false => IncarnationRecord::Unsaved,
-        };
-        let incarnations = config.incarnations;
+        let recorded = Recorded::found(config.incarnation, config.incarnations);
         let mut replica = Self {
             config,
             view,
-            sessions: BTreeMap::new(),
-            may_wait: false,
+            links: Links::default(),
             confirmations,
             locks: RangeLock::default(),
             operations: RisingMap::default(),
@@ -130,8 +115,7 @@ impl<P: Payload> Replica<P> {
             intent_work: IntentWork::default(),
             missing,
             cluster_locks: ClusterLocks::default(),
-            incarnations,
-            incarnation_record,
+            recorded,
             adoption: None,
             unsaved_over: None,
             rebuild: None,
@@ -152,9 +136,7 @@ impl<P: Payload> Replica<P> {
     ) {
         let cx = &mut Context { now, effects };
         match event {
-            ReplicaEvent::LinkOpened { link } => {
-                self.sessions.insert(link, Session::New);
-            }
+            ReplicaEvent::LinkOpened { link } => self.links.opened(link),
             ReplicaEvent::LinkClosed { link } => self.link_closed(cx, link),
             ReplicaEvent::SourceLink { replica, link } => self.source_link(cx, replica, link),
             ReplicaEvent::Message { link, message, payload } => {
@@ -210,7 +192,7 @@ impl<P: Payload> Replica<P> {
             id: self.config.id,
             view: self.view.clone(),
             is_adopting: self.adoption.is_some() || self.is_unsaved(),
-            sessions: self.open_primaries().map(|(_, primary)| primary).collect(),
+            sessions: self.links.open_primaries().map(|(_, primary)| primary).collect(),
             operations: self.operations.len(),
             rebuild: self.rebuild.as_ref().map(Rebuild::progress),
             bytes_written: self.bytes_written,

@@ -108,7 +108,7 @@ impl<P: Payload> Replica<P> {
         payload: Option<P>,
     ) {
         let Some(id) = operation_id(&message) else { return };
-        let Some(primary) = self.primary_of(link) else { return self.drop_link(cx, link) };
+        let Some(primary) = self.links.primary_of(link) else { return self.drop_link(cx, link) };
         let wanted = match message {
             Message::Read { .. } | Message::Map { .. } | Message::Digest { .. } => {
                 self.state() == Some(ReplicaState::InSync)
@@ -200,7 +200,7 @@ impl<P: Payload> Replica<P> {
         offset: u64,
         length: u32,
     ) {
-        let Some(Opener::Copier(copier)) = self.opener(link) else {
+        let Some(copier) = self.links.copier_of(link) else {
             return self.drop_link(cx, link);
         };
         let is_source = self.state() == Some(ReplicaState::InSync);

@@ -496,7 +496,7 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         generation: Generation,
     ) {
-        let Some(primary) = self.primary_of(link) else { return };
+        let Some(primary) = self.links.primary_of(link) else { return };
         let is_current = self.is_current(generation);
         let Some(rebuild) = &mut self.rebuild else { return };
         if is_current && rebuild.phase == Phase::Complete && rebuild.finished.insert(primary) {
@@ -505,7 +505,7 @@ impl<P: Payload> Replica<P> {
     }
 
     pub(super) fn tell_primaries(&mut self, cx: &mut Context<'_, P>, message: Message) {
-        let links: Vec<_> = self.open_primaries().map(|(link, _)| link).collect();
+        let links: Vec<_> = self.links.open_primaries().map(|(link, _)| link).collect();
         for link in links {
             cx.send(link, message.clone(), None);
         }

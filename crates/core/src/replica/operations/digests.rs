@@ -83,7 +83,7 @@ impl<P: Payload> Replica<P> {
             return true;
         };
         // Neither a session that has ended nor an adoption waits for all pieces.
-        if self.opener(link).is_none() {
+        if self.links.opener(link).is_none() {
             return true;
         }
         if is_adopting {

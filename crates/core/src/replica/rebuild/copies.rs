@@ -144,7 +144,7 @@ impl<P: Payload> Replica<P> {
                 .view
                 .primaries
                 .iter()
-                .all(|p| self.open_primaries().any(|(_, open)| open == p.id))
+                .all(|p| self.links.open_primaries().any(|(_, open)| open == p.id))
     }
 
     /// The next region that is not under way, and in it from the first lacking block to the last
@@ -202,8 +202,11 @@ impl<P: Payload> Replica<P> {
     /// A hold was granted: ask all primaries to drain the range.
     pub(in crate::replica) fn range_held(&mut self, cx: &mut Context<'_, P>, token: CopyToken) {
         let generation = self.view.generation;
-        let links: Vec<_> =
-            self.open_primaries().filter(|(_, primary)| self.view.has_primary(*primary)).collect();
+        let links: Vec<_> = self
+            .links
+            .open_primaries()
+            .filter(|(_, primary)| self.view.has_primary(*primary))
+            .collect();
         let Some(rebuild) = &mut self.rebuild else { return };
         let Source::Open(source, _) = rebuild.source else { return };
         let Some(copy) = rebuild.copies.get_mut(&token) else { return };
@@ -227,7 +230,7 @@ impl<P: Payload> Replica<P> {
         token: CopyToken,
         is_busy: bool,
     ) {
-        let Some(primary) = self.primary_of(link) else { return };
+        let Some(primary) = self.links.primary_of(link) else { return };
         if !self.is_current(generation) {
             return;
         }

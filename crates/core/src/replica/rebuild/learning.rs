@@ -5,7 +5,7 @@ use super::super::Replica;
 use super::{BLOCK, BlockSet, Context, Count, Phase, Source};
 use crate::block_set::PageBits;
 use crate::ids::*;
-use crate::message::{Message, MissingContent, Opener, RebuildWait};
+use crate::message::{Message, MissingContent, RebuildWait};
 use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::ReplicaState;
@@ -152,7 +152,9 @@ impl<P: Payload> Replica<P> {
         replica: ReplicaId,
         page: u32,
     ) {
-        let Some(Opener::Copier(_)) = self.opener(link) else { return self.drop_link(cx, link) };
+        if self.links.copier_of(link).is_none() {
+            return self.drop_link(cx, link);
+        }
         let is_source = self.state() == Some(ReplicaState::InSync);
         let content = if !is_source || !self.is_current(generation) {
             MissingContent::Refused
@@ -175,7 +177,7 @@ impl<P: Payload> Replica<P> {
         offset: u64,
         length: u64,
     ) {
-        let Some(Opener::Copier(copier)) = self.opener(link) else { return };
+        let Some(copier) = self.links.copier_of(link) else { return };
         let end = offset.saturating_add(length).min(self.size());
         let is_rebuilding = self
             .view
