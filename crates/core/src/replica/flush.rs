@@ -104,7 +104,7 @@ impl<P: Payload> Replica<P> {
         let waiting = core::mem::take(&mut self.flushes.waiting);
         let (ready, later) = waiting.into_iter().partition::<Vec<_>, _>(|waiter| match *waiter {
             FlushWaiter::Primary { link, after: Some(covers), .. } => {
-                !self.has_earlier_write(link, covers)
+                !self.operations.have_earlier_write(link, covers)
             }
             _ => true,
         });
@@ -118,7 +118,7 @@ impl<P: Payload> Replica<P> {
         debug_assert!(
             ready.iter().all(|waiter| match *waiter {
                 FlushWaiter::Primary { link, after: Some(covers), .. } =>
-                    !self.has_earlier_write(link, covers),
+                    !self.operations.have_earlier_write(link, covers),
                 _ => true,
             }),
             "W4: a flush begins before a write that it covers is on the disk"

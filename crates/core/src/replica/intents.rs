@@ -7,7 +7,6 @@ use core::time::Duration;
 use super::flush::FlushWaiter;
 use super::intent_log::{OpenRegions, Reservation};
 use super::missing::MissingPage;
-use super::operations::{Intent, Origin};
 use super::slots::IntentSlots;
 use super::{Context, DiskAction, DiskError, DiskTicket, Replica};
 use crate::block_set::BlockSet;
@@ -86,10 +85,7 @@ impl<P: Payload> Replica<P> {
     /// Before the primary's later writes, which become stable after it: one that is sent again
     /// comes late.
     fn place_in_line(&self, number: LockNumber) -> usize {
-        let write = |number| match self.operations.get(&number)?.origin {
-            Origin::Primary(_, primary, id) => Some((primary, id.sequence)),
-            _ => None,
-        };
+        let write = |number| self.operations.sent_by(number);
         let waiting = &self.intent_work.waiting;
         let Some((primary, sequence)) = write(number) else { return waiting.len() };
         let is_later =
@@ -98,23 +94,23 @@ impl<P: Payload> Replica<P> {
     }
 
     fn try_reserve(&mut self, cx: &mut Context<'_, P>, number: LockNumber) -> bool {
-        let Some(operation) = self.operations.get_mut(&number) else { return true };
-        let Origin::Primary(_, primary, id) = operation.origin else { return true };
-        let Intent::Waiting(blocks) = operation.intent.clone() else { return true };
-        let slot = self.view.slot_of(primary).unwrap_or(0);
+        let Some((by, blocks)) = self.operations.wants_room(number) else {
+            debug_assert!(false, "operation {number} is in line and wants nothing");
+            return true;
+        };
+        let slot = self.view.slot_of(by.0).unwrap_or(0);
         let missing = &self.missing;
         let may_close = |region: &Range<u64>| !missing.has_unsaved(region);
-        let by = (primary, id.sequence);
         let reservation = self.intents.reserve(cx.now, slot, &blocks, by, may_close);
         if reservation == Reservation::Full {
             return false;
         }
         self.missing.note(&blocks);
-        if reservation == Reservation::Open {
-            operation.intent = Intent::Open(slot, blocks);
+        let is_open = reservation == Reservation::Open;
+        self.operations.has_room(number, slot, is_open);
+        if is_open {
             self.begin_if_ready(cx, number);
         } else {
-            operation.intent = Intent::Opening(slot, blocks);
             self.intent_work.opening.push(number);
         }
         true
@@ -205,10 +201,12 @@ impl<P: Payload> Replica<P> {
             self.intents.saved(&table);
         }
         for number in core::mem::take(&mut self.intent_work.opening) {
-            let Some(operation) = self.operations.get_mut(&number) else { continue };
-            let Intent::Opening(slot, blocks) = operation.intent.clone() else { continue };
+            let Some((slot, blocks)) = self.operations.opening(number) else {
+                debug_assert!(false, "operation {number} is in line and opens nothing");
+                continue;
+            };
             if self.intents.is_open(slot, &blocks) {
-                operation.intent = Intent::Open(slot, blocks);
+                self.operations.opened(number);
                 self.begin_if_ready(cx, number);
             } else if let Err(error) = outcome
                 && slot == table.slot

@@ -9,8 +9,12 @@ use crate::view::ReplicaState;
 impl<P: Payload> Replica<P> {
     /// Panics if an invariant of this machine, or of one of its parts, does not hold.
     pub(super) fn check_invariants(&self) {
-        self.locks.check_invariants();
-        self.check_operations();
+        let generation = self.view.generation;
+        self.operations.check_invariants(generation, &self.intents, &self.intent_work);
+        assert!(
+            self.operations.is_empty() || !self.is_unsaved() || self.adoption.is_some(),
+            "I3: something is under way, and no view is adopted"
+        );
         self.check_adoption();
         self.check_rebuild();
         self.check_missing();

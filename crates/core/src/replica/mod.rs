@@ -27,15 +27,13 @@ use self::cluster_locks::ClusterLocks;
 use self::flush::FlushQueue;
 use self::intents::IntentWork;
 use self::missing::Missing;
-use self::operations::DataOperation;
+use self::operations::Operations;
 use self::rebuild::Rebuild;
 use self::sessions::{Asked, Confirmations, Links, Recorded};
 use self::slots::IntentSlots;
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
-use crate::range_lock::{LockNumber, RangeLock};
-use crate::rising_map::RisingMap;
 use crate::settings::BLOCK;
 use crate::time::Instant;
 use crate::view::{ReplicaRecord, ReplicaState, View};
@@ -49,9 +47,7 @@ pub struct Replica<P> {
     links: Links,
     /// The permission that each primary may still hold.
     confirmations: Confirmations,
-    locks: RangeLock,
-    /// Operations that hold or wait for a lock, by the lock's number.
-    operations: RisingMap<LockNumber, DataOperation<P>>,
+    operations: Operations<P>,
     flushes: FlushQueue,
     intents: IntentSlots,
     intent_work: IntentWork,
@@ -108,8 +104,7 @@ impl<P: Payload> Replica<P> {
             view,
             links: Links::default(),
             confirmations,
-            locks: RangeLock::default(),
-            operations: RisingMap::default(),
+            operations: Operations::default(),
             flushes: FlushQueue::default(),
             intents,
             intent_work: IntentWork::default(),

@@ -1,102 +1,19 @@
 //! Reads, writes, zeroes and maps: accepted in the adopted generation only, kept apart by range
 //! locks, answered when the disk is done.
 
-mod digests;
-mod invariants;
+mod under_way;
 
-use core::ops::Range;
-
-use self::digests::Digesting;
+use self::under_way::{Answer, Digested, Durability, Over};
+pub(super) use self::under_way::{Operations, Origin};
 use super::flush::FlushWaiter;
 use super::{Context, DiskAction, DiskError, DiskOutcome, DiskTicket, Replica};
 use crate::ids::*;
-use crate::message::{CopyContent, Failure, Message, Opener, OperationId};
+use crate::message::{CopyContent, Failure, Message, OperationId};
 use crate::operation::Extent;
 use crate::payload::Payload;
-use crate::range_lock::{LockMode, LockNumber};
+use crate::range_lock::LockNumber;
 use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
 use crate::view::ReplicaState;
-
-/// Who wants an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A primary, over a link.
-    Primary(LinkId, PrimaryId, OperationId),
-    /// A rebuilding replica, over a link.
-    Copier(LinkId, ReplicaId, CopyToken),
-    /// This replica's own rebuild, which holds the range.
-    Rebuild(CopyToken),
-}
-
-impl Origin {
-    pub fn opener(self) -> Option<Opener> {
-        match self {
-            Self::Primary(_, primary, _) => Some(Opener::Primary(primary)),
-            Self::Copier(_, replica, _) => Some(Opener::Copier(replica)),
-            Self::Rebuild(_) => None,
-        }
-    }
-
-    pub fn link(self) -> Option<LinkId> {
-        match self {
-            Self::Primary(link, ..) | Self::Copier(link, ..) => Some(link),
-            Self::Rebuild(_) => None,
-        }
-    }
-}
-
-/// An operation that holds or waits for the lock on its range.
-#[derive(Debug)]
-pub(super) struct DataOperation<P> {
-    pub origin: Origin,
-    /// What to do once the lock is granted; taken when it has begun. A rebuild's hold has none.
-    action: Option<DiskAction<P>>,
-    /// Whether the disk action has begun.
-    pub begun: bool,
-    /// Whether it changes data.
-    is_write: bool,
-    answer: Answer,
-    /// Of one that is answered with digests: how far they are.
-    digesting: Option<Digesting>,
-    /// Whether it has the lock on its range.
-    is_locked: bool,
-    /// Where its regions are on their way into the intent log.
-    pub intent: Intent,
-}
-
-/// What the answer to an operation is like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Answer {
-    /// What makes it durable, if it is to be.
-    durability: Durability,
-    /// It tells digests of the blocks that were read, not what they hold.
-    digests: bool,
-}
-
-/// What makes a write durable before it is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Durability {
-    /// Nothing: a later flush does.
-    #[default]
-    Later,
-    /// The write itself (forced unit access).
-    Write,
-    /// A device flush after it.
-    Flush,
-}
-
-/// How far the intent log is for an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Intent {
-    /// It changes nothing, or what it changes is noted elsewhere.
-    None,
-    /// It waits for room to be reserved for the regions of these blocks.
-    Waiting(Range<u64>),
-    /// Room is reserved in this slot, but not all regions of these blocks are open on the disk.
-    Opening(u8, Range<u64>),
-    /// The regions of these blocks are open in this slot.
-    Open(u8, Range<u64>),
-}
 
 impl<P: Payload> Replica<P> {
     /// Accepts or refuses one operation of a primary.
@@ -224,27 +141,19 @@ impl<P: Payload> Replica<P> {
         action: DiskAction<P>,
         answer: Answer,
     ) {
-        let Some((offset, length, is_write)) = action.range() else { return };
+        let Some((offset, length, is_write)) = action.range() else {
+            debug_assert!(false, "an operation has a range");
+            return;
+        };
         let number = self.next_number();
         let blocks = self.intents.blocks(offset, length);
+        // Of whole blocks: a disk with checksums writes no less.
         let range = self.bytes_of(&blocks);
-        let operation = DataOperation {
-            origin,
-            action: Some(action),
-            begun: false,
-            is_write,
-            answer,
-            digesting: answer.digests.then(|| Digesting::new(offset, length)),
-            is_locked: false,
-            intent: if is_write { Intent::Waiting(blocks) } else { Intent::None },
-        };
-        self.operations.insert(number, operation);
+        self.operations.add(number, origin, (action, blocks), answer);
         if is_write {
             self.reserve_intent(cx, number);
         }
-        let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
-        // Of whole blocks: a disk with checksums writes no less.
-        if self.locks.acquire(number, range, mode) {
+        if self.operations.lock(number, range) {
             self.lock_granted(cx, number);
         }
     }
@@ -258,18 +167,8 @@ impl<P: Payload> Replica<P> {
         length: u32,
     ) -> LockNumber {
         let number = self.next_number();
-        let operation = DataOperation {
-            origin: Origin::Rebuild(token),
-            action: None,
-            begun: false,
-            is_write: true,
-            answer: Answer::default(),
-            digesting: None,
-            is_locked: false,
-            intent: Intent::None,
-        };
-        self.operations.insert(number, operation);
-        if self.locks.acquire(number, offset..offset + u64::from(length), LockMode::Exclusive) {
+        self.operations.add_hold(number, token);
+        if self.operations.lock(number, offset..offset + u64::from(length)) {
             self.lock_granted(cx, number);
         }
         number
@@ -283,11 +182,9 @@ impl<P: Payload> Replica<P> {
         token: CopyToken,
         action: DiskAction<P>,
     ) {
-        if let Some(operation) = self.operations.get_mut(&number) {
-            operation.begun = true;
-            self.count_written(&action);
-            cx.disk(DiskTicket::Copy(token), action);
-        }
+        self.operations.begin_held(number);
+        self.count_written(&action);
+        cx.disk(DiskTicket::Copy(token), action);
     }
 
     fn count_written(&mut self, action: &DiskAction<P>) {
@@ -297,23 +194,15 @@ impl<P: Payload> Replica<P> {
     }
 
     fn lock_granted(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.is_locked = true;
-        if let Origin::Rebuild(token) = operation.origin {
-            return self.range_held(cx, token);
+        match self.operations.copy_of(number) {
+            Some(token) => self.range_held(cx, token),
+            None => self.begin_if_ready(cx, number),
         }
-        self.begin_if_ready(cx, number);
     }
 
     /// Begins an operation that has its lock and whose regions are open.
     pub(super) fn begin_if_ready(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
-        let is_open = matches!(operation.intent, Intent::None | Intent::Open(..));
-        if !operation.is_locked || !is_open {
-            return;
-        }
-        if let Some(action) = operation.action.take() {
-            operation.begun = true;
+        if let Some(action) = self.operations.take_ready(number) {
             self.count_written(&action);
             cx.disk(DiskTicket::Operation(number), action);
         }
@@ -321,18 +210,16 @@ impl<P: Payload> Replica<P> {
 
     /// Ends an operation: gives its lock back and lets those begin that waited for it.
     pub(super) fn end_operation(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
-        let Some(operation) = self.operations.remove(&number) else { return };
-        match &operation.intent {
-            Intent::Opening(slot, blocks) | Intent::Open(slot, blocks) => {
-                self.intents.release(*slot, blocks);
-            }
-            Intent::None | Intent::Waiting(_) => {}
+        let Some(Over { reserved, waited, granted }) = self.operations.end(number) else {
+            debug_assert!(false, "operation {number} ends twice");
+            return;
+        };
+        if let Some((slot, blocks)) = reserved {
+            self.intents.release(slot, &blocks);
         }
-        if matches!(operation.intent, Intent::Opening(..) | Intent::Waiting(_)) {
+        if waited {
             self.forget_intent_of(number);
         }
-        let mut granted = Vec::new();
-        self.locks.release(number, &mut granted);
         for number in granted {
             self.lock_granted(cx, number);
         }
@@ -344,8 +231,10 @@ impl<P: Payload> Replica<P> {
         number: LockNumber,
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
-        let Some(operation) = self.operations.get(&number) else { return };
-        let (origin, answer) = (operation.origin, operation.answer);
+        let Some((origin, answer)) = self.operations.asked(number) else {
+            debug_assert!(false, "an operation is there until its disk action has ended");
+            return;
+        };
         let outcome = match answer.durability {
             Durability::Write => self.durable_write_done(cx, outcome),
             Durability::Later | Durability::Flush => outcome,
@@ -358,8 +247,8 @@ impl<P: Payload> Replica<P> {
             {
                 self.flush(cx, FlushWaiter::Primary { link, id, after: None });
             }
-            Origin::Primary(..) if answer.digests => {
-                if !self.digest_read(cx, number, &outcome) {
+            Origin::Primary(link, _, id) if answer.digests => {
+                if !self.digest_read(cx, number, (link, id), &outcome) {
                     return;
                 }
             }
@@ -368,6 +257,33 @@ impl<P: Payload> Replica<P> {
         self.end_operation(cx, number);
         self.start_flush(cx);
         self.answer_waiting_sessions(cx);
+    }
+
+    /// A read for digests has ended. Returns whether that was the last one, and all is answered.
+    fn digest_read(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: LockNumber,
+        (link, id): (LinkId, OperationId),
+        outcome: &Result<DiskOutcome<P>, DiskError>,
+    ) -> bool {
+        match self.operations.digest_read(number, outcome) {
+            Some(Digested::Next(action)) => {
+                // Neither a session that has ended nor an adoption waits for all pieces.
+                let is_over = self.links.opener(link).is_none();
+                if is_over || self.adoption.is_some() {
+                    self.refuse(cx, link, Some(id.sequence));
+                } else {
+                    cx.disk(DiskTicket::Operation(number), action);
+                    return false;
+                }
+            }
+            Some(Digested::All(digests)) => {
+                self.confirm(cx, link, Message::Digests { id, digests }, None);
+            }
+            None => debug_assert!(false, "{id:?} is not answered with digests"),
+        }
+        true
     }
 
     fn answer_operation(
@@ -416,14 +332,7 @@ impl<P: Payload> Replica<P> {
     /// but is not answered.
     pub(super) fn forget_operations_of(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
         self.flushes.forget(link);
-        let waiting: Vec<_> = self
-            .operations
-            .iter()
-            .filter(|(_, operation)| operation.origin.link() == Some(link) && !operation.begun)
-            .map(|(number, _)| *number)
-            .rev() // Newest first, so that giving one up does not begin another one of them.
-            .collect();
-        for number in waiting {
+        for number in self.operations.waiting_of(link) {
             self.end_operation(cx, number);
         }
         self.start_flush(cx);
@@ -435,30 +344,10 @@ impl<P: Payload> Replica<P> {
         for (link, id) in self.flushes.take_waiting() {
             self.refuse(cx, link, Some(id.sequence));
         }
-        let waiting: Vec<_> = self
-            .operations
-            .iter()
-            .filter(|(_, operation)| !operation.begun)
-            .filter_map(|(number, operation)| match operation.origin {
-                Origin::Primary(link, _, id) => Some((*number, link, id.sequence)),
-                _ => None,
-            })
-            .rev() // Newest first, so that ending one does not begin another one of them.
-            .collect();
-        for (number, link, sequence) in waiting {
+        for (number, link, sequence) in self.operations.waiting_of_primaries() {
             self.refuse(cx, link, Some(sequence));
             self.end_operation(cx, number);
         }
-    }
-
-    /// Whether a write up to `covers` that came over this link is not on the disk yet.
-    pub(super) fn has_earlier_write(&self, link: LinkId, covers: Sequence) -> bool {
-        self.operations.values().any(|operation| match operation.origin {
-            Origin::Primary(from, _, id) => {
-                operation.is_write && from == link && id.sequence <= covers
-            }
-            _ => false,
-        })
     }
 }
 

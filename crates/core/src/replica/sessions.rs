@@ -35,7 +35,8 @@ impl<P: Payload> Replica<P> {
         if !self.links.may_wait() || self.intent_work.is_saving_any() || self.is_saving_view() {
             return;
         }
-        let ready = self.links.waiting().filter(|(_, asked)| !self.works_for(asked.opener));
+        let waiting = self.links.waiting();
+        let ready = waiting.filter(|(_, asked)| !self.operations.work_for(asked.opener));
         for (link, asked) in ready.collect::<Vec<_>>() {
             if !self.is_incarnation_known_to(cx, asked) {
                 return;
@@ -93,10 +94,6 @@ impl<P: Payload> Replica<P> {
             let links: Vec<_> = self.links.waiting().map(|(link, _)| link).collect();
             links.into_iter().for_each(|link| self.drop_link(cx, link));
         }
-    }
-
-    fn works_for(&self, opener: Opener) -> bool {
-        self.operations.values().any(|operation| operation.origin.opener() == Some(opener))
     }
 
     fn report(&self, named: &Incarnations, now: Instant) -> ReplicaReport {

@@ -51,10 +51,8 @@ impl<P: Payload> Replica<P> {
     /// A copy is begun under a lock on its range alone.
     pub(in crate::replica) fn check_copies(&self, rebuild: &Rebuild) {
         for (token, copy) in &rebuild.copies {
-            assert!(self.operations.contains_key(&copy.lock), "B1: {token:?} holds nothing");
             let is_locking = matches!(copy.step, Step::Locking);
-            let is_granted = self.locks.is_granted(copy.lock);
-            assert!(is_locking || is_granted, "B1: {token:?} has no lock on its range");
+            self.operations.check_hold(*token, copy.lock, is_locking);
         }
     }
 }

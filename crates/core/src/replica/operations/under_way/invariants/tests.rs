@@ -3,12 +3,12 @@
 use crate::cluster::Bytes;
 use crate::replica::Replica;
 use crate::replica::invariants::tests::{breaks, writing};
-use crate::replica::operations::{DataOperation, Intent};
+use crate::replica::operations::under_way::{DataOperation, Intent};
 use crate::*;
 
 /// The write that has begun, and the one that waits for its range.
 fn operations(replica: &mut Replica<Bytes>) -> [&mut DataOperation<Bytes>; 2] {
-    let mut operations = replica.operations.values_mut();
+    let mut operations = replica.operations.all.values_mut();
     [(); 2].map(|()| operations.next().expect("two writes are under way"))
 }
 
