@@ -4,7 +4,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use super::flush::FlushWaiter;
+use super::flush_queue::FlushWaiter;
 use super::intent_log::{OpenRegions, Reservation};
 use super::missing::MissingPage;
 use super::slots::IntentSlots;

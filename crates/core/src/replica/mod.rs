@@ -8,6 +8,7 @@
 mod adoption;
 mod cluster_locks;
 mod flush;
+mod flush_queue;
 mod intent_log;
 mod intents;
 mod interface;
@@ -24,7 +25,7 @@ pub use missing::{FoundPage, MissingPage};
 
 use self::adoption::Adoption;
 use self::cluster_locks::ClusterLocks;
-use self::flush::FlushQueue;
+use self::flush_queue::FlushQueue;
 use self::intents::IntentWork;
 use self::missing::Missing;
 use self::operations::Operations;

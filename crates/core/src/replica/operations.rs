@@ -5,7 +5,7 @@ mod under_way;
 
 use self::under_way::{Answer, Digested, Durability, Over};
 pub(super) use self::under_way::{Operations, Origin};
-use super::flush::FlushWaiter;
+use super::flush_queue::FlushWaiter;
 use super::{Context, DiskAction, DiskError, DiskOutcome, DiskTicket, Replica};
 use crate::ids::*;
 use crate::message::{CopyContent, Failure, Message, OperationId};

@@ -17,7 +17,7 @@ use self::copies::{Copy, Run};
 use self::counting::Count;
 use self::learning::Question;
 use self::set_aside::SetAside;
-use super::flush::FlushWaiter;
+use super::flush_queue::FlushWaiter;
 use super::intents::MAX_PAGES;
 use super::{Context, DiskError, Replica, ReplicaEffect};
 use crate::block_set::BlockSet;

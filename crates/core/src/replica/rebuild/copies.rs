@@ -19,7 +19,7 @@ use crate::ids::*;
 use crate::message::{CopyContent, Message, RebuildWait};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
-use crate::replica::flush::FlushWaiter;
+use crate::replica::flush_queue::FlushWaiter;
 use crate::settings::{BLOCK, MAX_PAYLOAD, MAX_ZERO, REGION};
 use crate::time::Instant;
 use crate::view::RebuildLimit;
