@@ -20,16 +20,12 @@ use crate::view::{ReplicaRecord, ReplicaState, View};
 
 /// How often primaries are asked to let writes become stable.
 const ASK_PERIOD: Duration = Duration::from_millis(100);
-/// Most pages of bitmaps that are saved at once.
-pub(super) const MAX_PAGES: usize = 256;
 
 /// What is under way, and who waits.
 #[derive(Debug, Default)]
 pub(super) struct IntentWork {
     /// The table that is being saved.
     saving: Option<OpenRegions>,
-    /// Whether pages of bitmaps are being saved.
-    saves_missing: bool,
     /// Operations for which there is no room in the log, in their order.
     waiting: Vec<LockNumber>,
     /// Operations whose regions are being opened.
@@ -37,8 +33,6 @@ pub(super) struct IntentWork {
     asked_at: Option<Instant>,
     /// The disk failed a save: it is not asked for another one before this moment.
     save_again_at: Option<Instant>,
-    /// When a save of bitmaps that has failed is tried again.
-    save_missing_again_at: Option<Instant>,
     /// When unused regions are looked for next.
     look_at: Option<Instant>,
     pub saves: u64,
@@ -55,19 +49,15 @@ impl IntentWork {
         self.opening.contains(&number)
     }
 
-    pub fn is_saving_any(&self) -> bool {
-        self.saving.is_some() || self.saves_missing
-    }
-
-    pub fn is_saving_bitmaps(&self) -> bool {
-        self.saves_missing
+    /// Whether a table is being saved.
+    pub fn is_saving(&self) -> bool {
+        self.saving.is_some()
     }
 
     pub fn next_wakeup(&self) -> Option<Instant> {
         let ask_again =
             self.asked_at.filter(|_| !self.waiting.is_empty()).map(|at| at + ASK_PERIOD);
-        let save_again = Instant::earliest(self.save_again_at, self.save_missing_again_at);
-        Instant::earliest(Instant::earliest(self.look_at, ask_again), save_again)
+        Instant::earliest(Instant::earliest(self.look_at, ask_again), self.save_again_at)
     }
 }
 
@@ -119,7 +109,7 @@ impl<P: Payload> Replica<P> {
     /// Takes the intent log and the bitmaps as far as they go now.
     pub(super) fn advance_intents(&mut self, cx: &mut Context<'_, P>) {
         self.intent_work.save_again_at.take_if(|at| *at <= cx.now);
-        self.intent_work.save_missing_again_at.take_if(|at| *at <= cx.now);
+        self.missing.advance(cx.now);
         while let Some(number) = self.intent_work.waiting.first().copied() {
             if !self.try_reserve(cx, number) {
                 break;
@@ -227,21 +217,14 @@ impl<P: Payload> Replica<P> {
 
     /// Saves pages of bitmaps that are not on the disk.
     pub(super) fn save_missing(&mut self, cx: &mut Context<'_, P>) {
-        let work = &self.intent_work;
-        let is_at_work = work.saves_missing || work.save_missing_again_at.is_some();
-        if is_at_work || self.missing.is_saved() {
-            return;
-        }
-        let pages = self.missing.take_unsaved(MAX_PAGES);
-        self.save_pages(cx, pages);
+        let pages = self.missing.begin_save();
+        Self::save_pages(cx, pages);
     }
 
-    pub(super) fn save_pages(&mut self, cx: &mut Context<'_, P>, pages: Vec<MissingPage>) {
-        if pages.is_empty() {
-            return;
+    pub(super) fn save_pages(cx: &mut Context<'_, P>, pages: Vec<MissingPage>) {
+        if !pages.is_empty() {
+            cx.disk(DiskTicket::Bitmaps, DiskAction::SaveMissing(pages));
         }
-        self.intent_work.saves_missing = true;
-        cx.disk(DiskTicket::Bitmaps, DiskAction::SaveMissing(pages));
     }
 
     pub(super) fn missing_saved(
@@ -249,10 +232,8 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         outcome: Result<(), DiskError>,
     ) {
-        self.intent_work.saves_missing = false;
-        self.missing.saved(outcome.is_ok());
+        self.missing.saved(cx.now, outcome.is_ok());
         if let Err(error) = outcome {
-            self.intent_work.save_missing_again_at = Some(cx.now + ASK_PERIOD);
             return self.tell_disk_failed(cx, error.into());
         }
         if !self.intent_work.waiting.is_empty() {

@@ -5,12 +5,19 @@
 //! closed in the intent log. After a crash the open regions count as missing as a whole.
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block_set::{BlockSet, PageBits, page_of};
 use crate::ids::*;
 use crate::settings::MAX_REPLICAS;
+use crate::time::Instant;
 use crate::view::{MirrorView, ReplicaState};
+
+/// Pause before a save that has failed is tried again.
+const SAVE_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// Most pages of bitmaps that are saved at once.
+const MAX_PAGES: usize = 256;
 
 /// One page of a bitmap, as it lies on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,12 +68,14 @@ pub(super) struct Missing {
     under_way: BTreeSet<(ReplicaId, u32)>,
     /// Whose turn it was last.
     saved_last: (ReplicaId, u32),
+    /// When a save that has failed is tried again.
+    save_again_at: Option<Instant>,
 }
 
 impl Default for Missing {
     fn default() -> Self {
         let (bitmaps, under_way) = (BTreeMap::new(), BTreeSet::new());
-        Self { bitmaps, under_way, saved_last: (ReplicaId(0), 0) }
+        Self { bitmaps, under_way, saved_last: (ReplicaId(0), 0), save_again_at: None }
     }
 }
 
@@ -208,20 +217,46 @@ impl Missing {
         self.bitmaps.iter().flat_map(pages).collect()
     }
 
-    /// Takes at most so many pages that have to be saved: each in its turn, so that none waits for
-    /// long however often others change.
-    pub fn take_unsaved(&mut self, most: usize) -> Vec<MissingPage> {
+    /// Whether pages are being saved.
+    pub fn is_saving(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Time has passed.
+    pub fn advance(&mut self, now: Instant) {
+        self.save_again_at.take_if(|at| *at <= now);
+    }
+
+    /// When a save that has failed is tried again.
+    pub const fn next_wakeup(&self) -> Option<Instant> {
+        self.save_again_at
+    }
+
+    /// Begins to save pages that are not on the disk, if no save is under way or has just failed:
+    /// each page in its turn, so that none waits for long however often others change.
+    pub fn begin_save(&mut self) -> Vec<MissingPage> {
+        if self.is_saving() || self.save_again_at.is_some() {
+            return Vec::new();
+        }
         let all = self.unsaved();
         let from = (self.saved_last.0, self.saved_last.1.saturating_add(1));
         let turn: BTreeSet<_> =
-            all.range(from..).chain(all.range(..from)).take(most).copied().collect();
-        let last = all.range(from..).chain(all.range(..from)).take(most).last();
+            all.range(from..).chain(all.range(..from)).take(MAX_PAGES).copied().collect();
+        let last = all.range(from..).chain(all.range(..from)).take(MAX_PAGES).last();
         self.saved_last = last.copied().unwrap_or(self.saved_last);
-        self.take_these(&turn)
+        self.take(&turn)
     }
 
-    /// Takes these pages to be saved, as far as their bitmaps still exist.
-    pub fn take_these(&mut self, pages: &BTreeSet<(ReplicaId, u32)>) -> Vec<MissingPage> {
+    /// Begins to save the first of these pages, as many as are saved at once, as far as their
+    /// bitmaps still exist. No save is under way. Leaves those that come later.
+    pub fn begin_save_of(&mut self, pages: &mut BTreeSet<(ReplicaId, u32)>) -> Vec<MissingPage> {
+        let rest = pages.iter().nth(MAX_PAGES).copied();
+        let later = rest.map_or_else(BTreeSet::new, |first| pages.split_off(&first));
+        let now = core::mem::replace(pages, later);
+        self.take(&now)
+    }
+
+    fn take(&mut self, pages: &BTreeSet<(ReplicaId, u32)>) -> Vec<MissingPage> {
         let mut taken = Vec::new();
         for (replica, page) in pages {
             let Some(bitmap) = self.bitmaps.get_mut(replica) else { continue };
@@ -238,8 +273,11 @@ impl Missing {
         taken
     }
 
-    /// The save of what was taken has ended.
-    pub fn saved(&mut self, succeeded: bool) {
+    /// The save that was begun has ended.
+    pub fn saved(&mut self, now: Instant, succeeded: bool) {
+        if !succeeded {
+            self.save_again_at = Some(now + SAVE_AGAIN_AFTER);
+        }
         for (replica, page) in core::mem::take(&mut self.under_way) {
             if let Some(bitmap) = self.bitmaps.get_mut(&replica).filter(|_| !succeeded) {
                 bitmap.unsaved.insert(page);

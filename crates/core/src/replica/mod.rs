@@ -158,7 +158,8 @@ impl<P: Payload> Replica<P> {
             None if self.is_unsaved() => None,
             None => self.rebuild.as_ref().and_then(Rebuild::next_wakeup),
         };
-        Instant::earliest(change, self.intent_work.next_wakeup())
+        let saves = Instant::earliest(self.intent_work.next_wakeup(), self.missing.next_wakeup());
+        Instant::earliest(change, saves)
     }
 
     /// Whether this byte is in a block that a rebuild of the whole replica is still to copy, so

@@ -18,7 +18,6 @@ use self::counting::Count;
 use self::learning::Question;
 use self::set_aside::SetAside;
 use super::flush_queue::FlushWaiter;
-use super::intents::MAX_PAGES;
 use super::{Context, DiskError, Replica, ReplicaEffect};
 use crate::block_set::BlockSet;
 use crate::ids::*;
@@ -240,7 +239,7 @@ impl<P: Payload> Replica<P> {
     /// If all is copied and inherited: it has to be durable before the replica may be relied upon.
     fn finish(&mut self, cx: &mut Context<'_, P>) {
         let Some(Rebuild { phase: Phase::Saving(pages), .. }) = &mut self.rebuild else { return };
-        if self.intent_work.is_saving_bitmaps() {
+        if self.missing.is_saving() {
             return;
         }
         if pages.is_empty() {
@@ -249,11 +248,8 @@ impl<P: Payload> Replica<P> {
             }
             return self.flush(cx, FlushWaiter::Rebuild);
         }
-        let rest = pages.iter().nth(MAX_PAGES).copied();
-        let later = rest.map_or_else(BTreeSet::new, |first| pages.split_off(&first));
-        let now = core::mem::replace(pages, later);
-        let pages = self.missing.take_these(&now);
-        self.save_pages(cx, pages);
+        let pages = self.missing.begin_save_of(pages);
+        Self::save_pages(cx, pages);
     }
 
     fn find_source(&mut self, cx: &mut Context<'_, P>) {

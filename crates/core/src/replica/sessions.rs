@@ -32,7 +32,7 @@ impl<P: Payload> Replica<P> {
     /// Answers sessions whose opener has no work of an older session left. A disk that does not end
     /// what it has begun is not offered to anybody.
     pub(super) fn answer_waiting_sessions(&mut self, cx: &mut Context<'_, P>) {
-        if !self.links.may_wait() || self.intent_work.is_saving_any() || self.is_saving_view() {
+        if !self.links.may_wait() || self.is_saving() {
             return;
         }
         let waiting = self.links.waiting();
@@ -44,6 +44,11 @@ impl<P: Payload> Replica<P> {
             self.answer_session(cx, link, asked);
         }
         self.links.are_answered();
+    }
+
+    /// Whether the disk is to make anything durable but data.
+    fn is_saving(&self) -> bool {
+        self.intent_work.is_saving() || self.missing.is_saving() || self.is_saving_view()
     }
 
     fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
