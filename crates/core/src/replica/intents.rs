@@ -2,7 +2,6 @@
 //! regions are closed, and both follow the view (rules W6, W7).
 
 use core::ops::Range;
-use core::time::Duration;
 
 use super::flush_queue::FlushWaiter;
 use super::intent_log::{OpenRegions, Reservation};
@@ -15,72 +14,24 @@ use crate::message::{Failure, Message};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
 use crate::settings::BLOCK;
-use crate::time::Instant;
 use crate::view::{ReplicaRecord, ReplicaState, View};
-
-/// How often primaries are asked to let writes become stable.
-const ASK_PERIOD: Duration = Duration::from_millis(100);
-
-/// What is under way, and who waits.
-#[derive(Debug, Default)]
-pub(super) struct IntentWork {
-    /// The table that is being saved.
-    saving: Option<OpenRegions>,
-    /// Operations for which there is no room in the log, in their order.
-    waiting: Vec<LockNumber>,
-    /// Operations whose regions are being opened.
-    opening: Vec<LockNumber>,
-    asked_at: Option<Instant>,
-    /// The disk failed a save: it is not asked for another one before this moment.
-    save_again_at: Option<Instant>,
-    /// When unused regions are looked for next.
-    look_at: Option<Instant>,
-    pub saves: u64,
-}
-
-impl IntentWork {
-    /// Whether an operation waits for room in the log.
-    pub fn is_waiting(&self, number: LockNumber) -> bool {
-        self.waiting.contains(&number)
-    }
-
-    /// Whether an operation waits until its regions are open on the disk.
-    pub fn is_opening(&self, number: LockNumber) -> bool {
-        self.opening.contains(&number)
-    }
-
-    /// Whether a table is being saved.
-    pub fn is_saving(&self) -> bool {
-        self.saving.is_some()
-    }
-
-    pub fn next_wakeup(&self) -> Option<Instant> {
-        let ask_again =
-            self.asked_at.filter(|_| !self.waiting.is_empty()).map(|at| at + ASK_PERIOD);
-        Instant::earliest(Instant::earliest(self.look_at, ask_again), self.save_again_at)
-    }
-}
 
 impl<P: Payload> Replica<P> {
     /// A write has come: its regions have to be open before it begins. Whoever gets no writes at
     /// present lacks it from now on, whatever becomes of it.
     pub(super) fn reserve_intent(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
-        if self.intent_work.waiting.is_empty() && self.try_reserve(cx, number) {
+        if self.intent_work.first_in_line().is_none() && self.try_reserve(cx, number) {
             return;
         }
-        let place = self.place_in_line(number);
-        self.intent_work.waiting.insert(place, number);
-    }
-
-    /// Before the primary's later writes, which become stable after it: one that is sent again
-    /// comes late.
-    fn place_in_line(&self, number: LockNumber) -> usize {
-        let write = |number| self.operations.sent_by(number);
-        let waiting = &self.intent_work.waiting;
-        let Some((primary, sequence)) = write(number) else { return waiting.len() };
-        let is_later =
-            |other| write(other).is_some_and(|(by, other)| by == primary && other > sequence);
-        waiting.iter().position(|other| is_later(*other)).unwrap_or(waiting.len())
+        // Before the primary's later writes, which become stable after it: one that is sent again
+        // comes late.
+        let operations = &self.operations;
+        let sent_by = operations.sent_by(number);
+        let is_later = |other| match (sent_by, operations.sent_by(other)) {
+            (Some((primary, sequence)), Some((by, other))) => by == primary && other > sequence,
+            _ => false,
+        };
+        self.intent_work.wait_for_room(number, is_later);
     }
 
     fn try_reserve(&mut self, cx: &mut Context<'_, P>, number: LockNumber) -> bool {
@@ -101,22 +52,22 @@ impl<P: Payload> Replica<P> {
         if is_open {
             self.begin_if_ready(cx, number);
         } else {
-            self.intent_work.opening.push(number);
+            self.intent_work.wait_for_table(number);
         }
         true
     }
 
     /// Takes the intent log and the bitmaps as far as they go now.
     pub(super) fn advance_intents(&mut self, cx: &mut Context<'_, P>) {
-        self.intent_work.save_again_at.take_if(|at| *at <= cx.now);
+        self.intent_work.advance(cx.now);
         self.missing.advance(cx.now);
-        while let Some(number) = self.intent_work.waiting.first().copied() {
+        while let Some(number) = self.intent_work.first_in_line() {
             if !self.try_reserve(cx, number) {
                 break;
             }
-            self.intent_work.waiting.remove(0);
+            self.intent_work.first_has_room();
         }
-        let is_full = !self.intent_work.waiting.is_empty();
+        let is_full = self.intent_work.first_in_line().is_some();
         if is_full {
             self.save_missing(cx);
             self.fail_what_cannot_stabilize(cx);
@@ -130,24 +81,20 @@ impl<P: Payload> Replica<P> {
 
     /// On a disk that has failed a flush nothing becomes stable any more, so a full log stays full.
     fn fail_what_cannot_stabilize(&mut self, cx: &mut Context<'_, P>) {
-        let Some(error) = self.flushes.failure() else { return };
-        for number in core::mem::take(&mut self.intent_work.waiting) {
-            self.operation_done(cx, number, Err(error));
+        if let Some(error) = self.flushes.failure() {
+            for number in self.intent_work.give_up_line() {
+                self.operation_done(cx, number, Err(error));
+            }
         }
     }
 
     /// Lets go of what has not been used for a while, so that a crash finds little open.
     fn close_unused(&mut self, cx: &mut Context<'_, P>) {
         let unused_for = self.config.settings.stabilize_after;
-        if self.intents.is_empty() && self.missing.is_saved() {
-            self.intent_work.look_at = None;
-        } else {
-            self.intent_work.look_at.get_or_insert(cx.now + unused_for);
-        }
-        if self.intent_work.look_at.is_none_or(|at| cx.now < at) {
+        let is_open = !self.intents.is_empty() || !self.missing.is_saved();
+        if !self.intent_work.take_time_to_look(cx.now, unused_for, is_open) {
             return self.save_intents(cx, IntentSlots::empty_table);
         }
-        self.intent_work.look_at = Some(cx.now + unused_for);
         self.save_missing(cx);
         let missing = &self.missing;
         self.intents.close_unused(cx.now, unused_for, |region| !missing.has_unsaved(region));
@@ -155,12 +102,10 @@ impl<P: Payload> Replica<P> {
     }
 
     fn ask_to_stabilize(&mut self, cx: &mut Context<'_, P>) {
-        if self.intent_work.asked_at.is_some_and(|at| cx.now.since(at) < ASK_PERIOD) {
-            return;
+        if self.intent_work.take_time_to_ask(cx.now) {
+            let generation = self.view.generation;
+            self.tell_primaries(cx, Message::LogFilling { generation });
         }
-        self.intent_work.asked_at = Some(cx.now);
-        let generation = self.view.generation;
-        self.tell_primaries(cx, Message::LogFilling { generation });
     }
 
     /// Saves the next of the wanted tables, one at a time.
@@ -169,13 +114,9 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         next: impl FnOnce(&mut IntentSlots) -> Option<OpenRegions>,
     ) {
-        if self.intent_work.saving.is_some() || self.intent_work.save_again_at.is_some() {
-            return;
+        if let Some(table) = self.intent_work.begin_save(|| next(&mut self.intents)) {
+            cx.disk(DiskTicket::Intents, DiskAction::SaveIntents(table));
         }
-        let Some(table) = next(&mut self.intents) else { return };
-        self.intent_work.saving = Some(table.clone());
-        self.intent_work.saves += 1;
-        cx.disk(DiskTicket::Intents, DiskAction::SaveIntents(table));
     }
 
     pub(super) fn intents_saved(
@@ -183,14 +124,12 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         outcome: Result<(), DiskError>,
     ) {
-        let Some(table) = self.intent_work.saving.take() else {
-            debug_assert!(false, "a driver answers each action once");
-            return;
-        };
+        // Only a driver that answers twice makes this `None`.
+        let Some(table) = self.intent_work.saved(cx.now, outcome.is_ok()) else { return };
         if outcome.is_ok() {
             self.intents.saved(&table);
         }
-        for number in core::mem::take(&mut self.intent_work.opening) {
+        for number in self.intent_work.take_opening() {
             let Some((slot, blocks)) = self.operations.opening(number) else {
                 debug_assert!(false, "operation {number} is in line and opens nothing");
                 continue;
@@ -203,11 +142,10 @@ impl<P: Payload> Replica<P> {
             {
                 self.operation_done(cx, number, Err(error));
             } else {
-                self.intent_work.opening.push(number);
+                self.intent_work.wait_for_table(number);
             }
         }
         if let Err(error) = outcome {
-            self.intent_work.save_again_at = Some(cx.now + ASK_PERIOD);
             if error == DiskError::Lost {
                 self.flushes.fail(error);
             }
@@ -236,7 +174,7 @@ impl<P: Payload> Replica<P> {
         if let Err(error) = outcome {
             return self.tell_disk_failed(cx, error.into());
         }
-        if !self.intent_work.waiting.is_empty() {
+        if self.intent_work.first_in_line().is_some() {
             self.save_missing(cx);
         }
     }
@@ -263,14 +201,10 @@ impl<P: Payload> Replica<P> {
                     self.intents.stabilize_earlier_incarnations(primary, &self.view.primaries);
                 }
             }
-            self.intent_work.asked_at.take_if(|_| has_progressed);
+            if has_progressed {
+                self.intent_work.has_progressed();
+            }
         }
-    }
-
-    /// An operation that had not begun is over.
-    pub(super) fn forget_intent_of(&mut self, number: LockNumber) {
-        self.intent_work.waiting.retain(|waiting| *waiting != number);
-        self.intent_work.opening.retain(|opening| *opening != number);
     }
 
     /// A view has been adopted: notes what is missing on whom from now on, and what is stable by

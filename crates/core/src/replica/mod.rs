@@ -10,6 +10,7 @@ mod cluster_locks;
 mod flush;
 mod flush_queue;
 mod intent_log;
+mod intent_work;
 mod intents;
 mod interface;
 mod invariants;
@@ -26,7 +27,7 @@ pub use missing::{FoundPage, MissingPage};
 use self::adoption::Adoption;
 use self::cluster_locks::ClusterLocks;
 use self::flush_queue::FlushQueue;
-use self::intents::IntentWork;
+use self::intent_work::IntentWork;
 use self::missing::Missing;
 use self::operations::Operations;
 use self::rebuild::Rebuild;
@@ -195,7 +196,7 @@ impl<P: Payload> Replica<P> {
             bytes_written: self.bytes_written,
             disk_errors: self.disk_errors,
             open_regions: self.intents.open_regions(),
-            intent_saves: self.intent_work.saves,
+            intent_saves: self.intent_work.saves(),
         }
     }
 

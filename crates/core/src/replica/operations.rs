@@ -218,7 +218,7 @@ impl<P: Payload> Replica<P> {
             self.intents.release(slot, &blocks);
         }
         if waited {
-            self.forget_intent_of(number);
+            self.intent_work.forget(number);
         }
         for number in granted {
             self.lock_granted(cx, number);

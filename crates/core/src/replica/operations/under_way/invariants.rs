@@ -4,7 +4,7 @@ use super::{DataOperation, Intent, Operations, Origin};
 use crate::ids::{CopyToken, Generation};
 use crate::payload::Payload;
 use crate::range_lock::LockNumber;
-use crate::replica::intents::IntentWork;
+use crate::replica::intent_work::IntentWork;
 use crate::replica::slots::IntentSlots;
 
 impl<P: Payload> Operations<P> {
