@@ -17,6 +17,7 @@ mod invariants;
 mod missing;
 mod operations;
 mod rebuild;
+mod rebuilding;
 mod sessions;
 mod slots;
 
@@ -243,7 +244,9 @@ impl<P: Payload> Replica<P> {
             Message::MissingBlocks { replica, asked, content } => {
                 self.missing_told(cx, link, replica, asked, content);
             }
-            Message::WritesFinished { generation } => self.writes_finished(cx, link, generation),
+            Message::WritesFinished { generation } => {
+                self.writes_finished(cx.now, link, generation)
+            }
             Message::ClearBits { generation, offset, length } => {
                 self.clear_bits(link, generation, offset, length);
             }

@@ -4,6 +4,8 @@
 //! while it copies all of it region by region ([`copies`]), takes over what the source knows that
 //! others lack, makes all durable, and says so. The source clears the bits of what it has copied
 //! durably, so that a rebuild that is interrupted goes on where it was.
+//!
+//! Here is what it knows and decides; [`super::rebuilding`] carries that out.
 
 mod copies;
 mod counting;
@@ -11,24 +13,25 @@ mod learning;
 mod set_aside;
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::copies::{Copy, Run};
+pub(super) use self::copies::{Late, LetGo, NextRun};
 use self::counting::Count;
+pub(super) use self::counting::{Counted, NextQuestion};
+pub(super) use self::learning::Inherits;
 use self::learning::Question;
 use self::set_aside::SetAside;
-use super::flush_queue::FlushWaiter;
-use super::{Context, DiskError, Replica, ReplicaEffect};
+use super::DiskError;
+use super::missing::{Missing, MissingPage};
 use crate::block_set::BlockSet;
 use crate::ids::*;
-use crate::incarnations::Incarnations;
-use crate::message::{Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
+use crate::message::{RebuildProgress, RebuildWait};
 use crate::pace::Pace;
-use crate::payload::Payload;
 use crate::settings::BLOCK;
 use crate::time::Instant;
-use crate::view::{Cause, RebuildLimit, ReplicaRecord, ReplicaState, View};
-use core::time::Duration;
+use crate::view::{PrimaryRecord, RebuildLimit, ReplicaRecord};
 
 /// Pause before a region or a source is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -71,6 +74,28 @@ pub(super) struct Rebuild {
     tries: usize,
 }
 
+/// What is left to do when nothing is lacking here any more.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// Nothing at present.
+    None,
+    /// These pages of what others lack are to be saved, if there are any.
+    Save(Vec<MissingPage>),
+    /// The disk is to be flushed.
+    Flush,
+}
+
+/// What becomes of a connection that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connected {
+    /// A session is to be opened over it.
+    Wanted,
+    /// It could not be made.
+    Failed,
+    /// Nobody waits for it any more.
+    Unwanted,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     None,
@@ -96,22 +121,9 @@ enum Phase {
     Broken(DiskError),
 }
 
-/// Whether somebody in the mirror of this replica lacks writes by the new view who did not by the
-/// old one.
-fn misses_more(id: ReplicaId, old: &View, new: &View) -> bool {
-    let Some((mirror, _)) = new.replica(id) else { return false };
-    new.mirrors[mirror].replicas.iter().any(|record| {
-        let before = old.replica(record.id).map(|(_, record)| *record);
-        let has_left = |before: ReplicaRecord| {
-            let was_member = before.state.takes_writes() && before.since != record.since;
-            was_member || before.missing_since != record.missing_since
-        };
-        record.missing_since.is_some() && before.is_none_or(has_left)
-    })
-}
-
 impl Rebuild {
-    fn new(now: Instant) -> Self {
+    /// It begins now.
+    pub fn new(now: Instant) -> Self {
         Self {
             source: Source::None,
             phase: Phase::Learning(None),
@@ -146,7 +158,7 @@ impl Rebuild {
     }
 
     /// How this replica's disk has failed it, if it has.
-    fn failure(&self) -> Option<DiskError> {
+    pub fn failure(&self) -> Option<DiskError> {
         match self.phase {
             Phase::Broken(error) => Some(error),
             _ => None,
@@ -154,13 +166,14 @@ impl Rebuild {
     }
 
     /// Whether nothing is left to be copied.
-    fn has_copied(&self) -> bool {
+    pub fn has_copied(&self) -> bool {
         matches!(
             self.phase,
             Phase::Inheriting(..) | Phase::Saving(_) | Phase::Flushing | Phase::Complete
         )
     }
 
+    /// When it is to be gone on with.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let copy = self.pace.next_wakeup().filter(|_| self.phase == Phase::Copying);
         let report = self.failure().is_none().then_some(self.report_at);
@@ -182,328 +195,183 @@ impl Rebuild {
         self.lacks(blocks) && !self.copies.values().any(|copy| copy.touches(blocks))
     }
 
-    fn source_link(&self) -> Option<LinkId> {
+    /// Whether nothing is left, and all is durable.
+    pub fn is_complete(&self) -> bool {
+        self.phase == Phase::Complete
+    }
+
+    /// Time has passed.
+    pub fn advance(&mut self, now: Instant) {
+        self.pace.advance(now);
+        self.set_aside.advance(now);
+    }
+
+    /// Whether it has to have a source before it goes on.
+    pub fn wants_source(&self) -> bool {
+        let needs_source =
+            matches!(self.phase, Phase::Learning(_) | Phase::Copying | Phase::Inheriting(..));
+        needs_source && !matches!(self.source, Source::Open(..))
+    }
+
+    /// Whether it pauses before it tries again what has failed.
+    pub fn is_pausing(&self, now: Instant) -> bool {
+        now < self.retry_at
+    }
+
+    /// Chooses one of these as its source, if it has none. A connection is to be made.
+    pub fn choose_source(&mut self, sources: &[ReplicaRecord]) -> Option<ReplicaRecord> {
+        if self.source != Source::None || sources.is_empty() {
+            return None;
+        }
+        let chosen = sources[self.tries % sources.len()];
+        self.source = Source::Connecting(chosen.id);
+        self.progress.source = Some(chosen.id);
+        Some(chosen)
+    }
+
+    /// The connection to a source is there, or could not be made.
+    pub fn connected(&mut self, now: Instant, to: ReplicaId, link: Option<LinkId>) -> Connected {
+        match link {
+            _ if self.source != Source::Connecting(to) => Connected::Unwanted,
+            None => Connected::Failed,
+            Some(link) => {
+                self.source = Source::Opening(to, link, now);
+                Connected::Wanted
+            }
+        }
+    }
+
+    /// A replica has answered over a link. Whether that is the source that is being opened.
+    pub fn is_opening(&self, replica: ReplicaId, link: LinkId) -> bool {
+        matches!(self.source, Source::Opening(id, opening, _) if (id, opening) == (replica, link))
+    }
+
+    /// The source may be asked from now on.
+    pub fn source_opened(&mut self, replica: ReplicaId, link: LinkId) {
+        self.source = Source::Open(replica, link);
+        self.progress.waits_for = None;
+    }
+
+    /// The source that may be asked, and the link to it.
+    pub fn open_source(&self) -> Option<(ReplicaId, LinkId)> {
+        match self.source {
+            Source::Open(replica, link) => Some((replica, link)),
+            Source::None | Source::Connecting(_) | Source::Opening(..) => None,
+        }
+    }
+
+    /// The link to its source, whether that may be asked or not.
+    pub fn source_link(&self) -> Option<LinkId> {
         match self.source {
             Source::Opening(_, link, _) | Source::Open(_, link) => Some(link),
             Source::None | Source::Connecting(_) => None,
         }
     }
-}
 
-impl<P: Payload> Replica<P> {
-    /// Whether this incarnation of the replica has completed a rebuild, and has told so.
-    pub(super) fn has_rebuilt(&self) -> bool {
-        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.phase == Phase::Complete)
+    /// The source that was chosen last.
+    pub fn last_source(&self) -> Option<ReplicaId> {
+        self.progress.source
     }
 
-    /// How the disk has failed for good, as far as primaries have to know: they have this replica
-    /// leave.
-    pub(super) fn disk_failure(&self) -> Option<DiskError> {
-        self.flushes.failure().or(self.rebuild.as_ref().and_then(Rebuild::failure))
+    /// The link to the source has closed: there is nothing to disconnect.
+    pub fn source_closed(&mut self) {
+        self.source = Source::None;
     }
 
-    /// Takes the rebuild as far as it goes now. Nothing of it begins elsewhere: while a view is
-    /// being adopted answers still come, and what they would begin would keep the adoption from its
-    /// end.
-    pub(super) fn advance_rebuild(&mut self, cx: &mut Context<'_, P>) {
-        if self.rebuild.is_none() || self.adoption.is_some() || self.is_unsaved() {
-            return;
-        }
-        self.let_go_of_late_copies(cx);
-        if let Some(rebuild) = &mut self.rebuild {
-            rebuild.pace.advance(cx.now);
-            rebuild.set_aside.advance(cx.now);
-        }
-        self.advance_phase(cx);
-        self.report_progress(cx);
-    }
-
-    fn advance_phase(&mut self, cx: &mut Context<'_, P>) {
-        let Some(rebuild) = &self.rebuild else { return };
-        if cx.now < rebuild.retry_at {
-            return;
-        }
-        let needs_source =
-            matches!(rebuild.phase, Phase::Learning(_) | Phase::Copying | Phase::Inheriting(..));
-        if needs_source && !matches!(rebuild.source, Source::Open(..)) {
-            return self.find_source(cx);
-        }
-        // Each does nothing unless it is its phase, and may leave the next one to be gone on with.
-        self.learn(cx);
-        self.count_ahead(cx);
-        self.begin_copies(cx);
-        self.inherit(cx);
-        self.finish(cx);
-    }
-
-    /// If all is copied and inherited: it has to be durable before the replica may be relied upon.
-    fn finish(&mut self, cx: &mut Context<'_, P>) {
-        let Some(Rebuild { phase: Phase::Saving(pages), .. }) = &mut self.rebuild else { return };
-        if self.missing.is_saving() {
-            return;
-        }
-        if pages.is_empty() {
-            if let Some(rebuild) = &mut self.rebuild {
-                rebuild.phase = Phase::Flushing;
-            }
-            return self.flush(cx, FlushWaiter::Rebuild);
-        }
-        let pages = self.missing.begin_save_of(pages);
-        Self::save_pages(cx, pages);
-    }
-
-    fn find_source(&mut self, cx: &mut Context<'_, P>) {
-        let Some((mirror, _)) = self.view.replica(self.config.id) else { return };
-        let sources: Vec<_> = self.view.mirrors[mirror].in_sync().copied().collect();
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if rebuild.source != Source::None || sources.is_empty() {
-            return;
-        }
-        let chosen = sources[rebuild.tries % sources.len()];
-        rebuild.source = Source::Connecting(chosen.id);
-        rebuild.progress.source = Some(chosen.id);
-        cx.effects.push(ReplicaEffect::ConnectSource { replica: chosen.id, node: chosen.node });
-    }
-
-    pub(super) fn source_link(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        replica: ReplicaId,
-        link: Option<LinkId>,
-    ) {
-        let id = self.config.id;
-        let number = SessionNumber(self.next_number());
-        let wanted = self.rebuild.as_mut().filter(|r| r.source == Source::Connecting(replica));
-        match (wanted, link) {
-            (Some(rebuild), Some(link)) => {
-                rebuild.source = Source::Opening(replica, link, cx.now);
-                let opener = Opener::Copier(id);
-                let named_incarnations = Incarnations::default();
-                cx.send(
-                    link,
-                    Message::OpenSession { session: number, opener, named_incarnations },
-                    None,
-                );
-            }
-            (Some(_), None) => self.lose_source(cx, RebuildWait::Source),
-            (None, Some(link)) => cx.disconnect(link),
-            (None, None) => {}
-        }
-    }
-
-    pub(super) fn source_opened(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        report: ReplicaReport,
-    ) {
-        // A source that restarted has left (W5), though its primaries may not know yet: its machine
-        // may have taken back what it had answered.
-        let known = self.view.replica(report.replica).map(|(_, record)| record.incarnation);
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if let Source::Opening(replica, opening, _) = rebuild.source
-            && opening == link
-            && report.replica == replica
-        {
-            if known != Some(report.incarnation) {
-                return self.lose_source(cx, RebuildWait::Source);
-            }
-            rebuild.source = Source::Open(replica, link);
-            rebuild.progress.waits_for = None;
-        }
-    }
-
-    /// Gives up the present source; another one is tried after a pause.
-    fn lose_source(&mut self, cx: &mut Context<'_, P>, why: RebuildWait) {
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if let Some(link) = rebuild.source_link() {
-            cx.disconnect(link);
-        }
-        rebuild.source = Source::None;
-        rebuild.progress.waits_for = Some(why);
-        rebuild.retry_at = cx.now + RETRY_PAUSE;
-        rebuild.tries += 1;
-        if let Phase::Learning(question) | Phase::Inheriting(_, question) = &mut rebuild.phase {
+    /// Gives up the present source; another one is tried after a pause. Returns the link to it. All
+    /// copies are to be [let go](Self::let_go).
+    pub fn lose_source(&mut self, now: Instant, why: RebuildWait) -> Option<LinkId> {
+        let link = self.source_link();
+        self.source = Source::None;
+        self.progress.waits_for = Some(why);
+        self.retry_at = now + RETRY_PAUSE;
+        self.tries += 1;
+        if let Phase::Learning(question) | Phase::Inheriting(_, question) = &mut self.phase {
             *question = None;
         }
-        rebuild.count.lose_question();
-        self.let_go(cx, |_| true);
+        self.count.lose_question();
+        link
     }
 
-    /// Notices that the link to the source has closed; tells whether it was that link.
-    pub(super) fn source_link_closed(&mut self, cx: &mut Context<'_, P>, link: LinkId) -> bool {
-        let Some(rebuild) = &mut self.rebuild else { return false };
-        if rebuild.source_link() != Some(link) {
-            return false;
+    /// It goes on in another view. With `anew` what came with the copy is not known to be missing
+    /// on all who lack it: the source has to be asked once more.
+    pub fn goes_on(&mut self, now: Instant, anew: bool) {
+        if anew && self.has_copied() {
+            self.phase = Phase::Copying;
         }
-        rebuild.source = Source::None;
-        self.lose_source(cx, RebuildWait::Source);
-        true
+        self.report_at = now;
+        self.retry_at = now;
+        self.finished.clear();
+        self.pace.reset();
     }
 
-    pub(super) fn rebuild_broke(&mut self, cx: &mut Context<'_, P>, error: DiskError) {
-        if let Some(rebuild) = &mut self.rebuild {
-            rebuild.phase = Phase::Broken(error);
-        }
-        self.tell_disk_failed(cx, error.into());
+    /// The disk has failed it.
+    pub fn broke(&mut self, error: DiskError) {
+        self.phase = Phase::Broken(error);
     }
 
-    pub(super) fn rebuild_flushed(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        outcome: Result<(), DiskError>,
-    ) {
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if rebuild.phase != Phase::Flushing {
-            return;
-        }
-        match outcome {
-            Ok(()) => {
-                rebuild.phase = Phase::Complete;
-                rebuild.report_at = cx.now;
+    /// What is left to do when nothing is lacking here any more: pages of what others lack are
+    /// saved, then the disk is flushed.
+    pub fn next_ending(&mut self, missing: &mut Missing) -> Ending {
+        match &mut self.phase {
+            Phase::Saving(_) if missing.is_saving() => Ending::None,
+            Phase::Saving(pages) if pages.is_empty() => {
+                self.phase = Phase::Flushing;
+                Ending::Flush
             }
-            Err(error) => self.rebuild_broke(cx, error),
+            Phase::Saving(pages) => Ending::Save(missing.begin_save_of(pages)),
+            _ => Ending::None,
         }
+    }
+
+    /// The flush has ended that it was waiting for: it is complete, unless it was told meanwhile to
+    /// go on.
+    pub fn flushed(&mut self, now: Instant) {
+        if self.phase == Phase::Flushing {
+            self.phase = Phase::Complete;
+            self.report_at = now;
+        }
+    }
+
+    /// Whether it waits for a flush to be complete.
+    pub fn is_flushing(&self) -> bool {
+        self.phase == Phase::Flushing
     }
 
     /// A device flush begins: it makes durable what was copied before.
-    pub(super) fn rebuild_flush_begins(&mut self) {
-        if let Some(rebuild) = &mut self.rebuild {
-            rebuild.flushing = core::mem::take(&mut rebuild.unflushed);
-        }
+    pub fn flush_begins(&mut self) {
+        self.flushing = core::mem::take(&mut self.unflushed);
     }
 
-    /// A device flush has ended: the source need not remember that this replica lacked these
-    /// blocks.
-    pub(super) fn rebuild_flush_ended(&mut self, cx: &mut Context<'_, P>, succeeded: bool) {
-        let me = self.config.id;
-        let generation = self.view.generation;
-        let is_current = self.is_current(generation);
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let durable = core::mem::take(&mut rebuild.flushing);
-        let link = rebuild.source_link().filter(|_| is_current);
-        if !succeeded {
-            return;
-        }
-        for run in durable.runs(0..u64::MAX) {
-            self.missing.clear_bits(me, run.clone());
-            let bytes = self.bytes_of(&run);
-            let (offset, length) = (bytes.start, bytes.end - bytes.start);
-            if let Some(link) = link {
-                cx.send(link, Message::ClearBits { generation, offset, length }, None);
-            }
-        }
+    /// A device flush has ended. Returns what was copied before it: the source need not remember
+    /// that this replica lacked these blocks.
+    pub fn flush_ended(&mut self, succeeded: bool) -> BlockSet {
+        let durable = core::mem::take(&mut self.flushing);
+        if succeeded { durable } else { BlockSet::default() }
     }
 
-    /// A view is to be adopted: let go of all regions that are not being written.
-    pub(super) fn pause_rebuild(&mut self, cx: &mut Context<'_, P>) {
-        self.let_go(cx, |_| true);
-    }
-
-    /// A view could not be saved. By it this replica may have to begin anew, so nobody is to hear
-    /// its number with what came of a rebuild before.
-    pub(super) fn suspend_rebuild(&mut self, cx: &mut Context<'_, P>) {
-        self.lose_source(cx, RebuildWait::Source);
-    }
-
-    /// A view has been adopted: go on, begin, or end, as it says.
-    pub(super) fn resume_rebuild(&mut self, cx: &mut Context<'_, P>, old: &View) {
-        let id = self.config.id;
-        let is_rebuilding = self.state() == Some(ReplicaState::Rebuilding);
-        let since = |view: &View| view.replica(id).map(|(_, record)| record.since);
-        let never_left = since(old) == since(&self.view);
-        let keep = is_rebuilding && never_left;
-        let somebody_left = misses_more(id, old, &self.view);
-        if let Some(rebuild) = self.rebuild.as_mut().filter(|_| keep) {
-            if somebody_left && rebuild.has_copied() {
-                // What came with the copy has not been noted here for who left. The source has.
-                rebuild.phase = Phase::Copying;
-            }
-            rebuild.report_at = cx.now;
-            rebuild.retry_at = cx.now;
-            rebuild.finished.clear();
-            rebuild.pace.reset();
-            let source = rebuild.progress.source;
-            let is_source =
-                |id| self.view.replica(id).is_some_and(|(_, r)| r.state == ReplicaState::InSync);
-            if source.is_some_and(|id| !is_source(id)) {
-                self.lose_source(cx, RebuildWait::Source);
-            }
-            return;
+    /// What primaries are to be told now, if it is time for that.
+    pub fn take_report(&mut self, now: Instant, limit: RebuildLimit) -> Option<RebuildProgress> {
+        if now < self.report_at || self.failure().is_some() {
+            return None;
         }
-        // Also of what was held while the view was on its way.
-        self.let_go(cx, |_| true);
-        if let Some(link) = self.rebuild.as_ref().and_then(Rebuild::source_link) {
-            cx.disconnect(link);
-        }
-        if is_rebuilding && !self.lacks_one_slot_only(old) {
-            // What a failed flush may have lost is not stable, so others note it as missing here.
-            self.flushes.forget_failure();
-        }
-        self.rebuild = is_rebuilding.then(|| Rebuild::new(cx.now));
-    }
-
-    /// Whether this replica may be rebuilding only for what one dead primary has left undone,
-    /// beside others that go on. What is not stable of these nobody notes as missing here then.
-    fn lacks_one_slot_only(&self, old: &View) -> bool {
-        let record = self.record();
-        let is_unclean = record.is_some_and(|record| {
-            record.cause == Cause::UncleanEnd && record.missing_since.is_some()
-        });
-        is_unclean && old.primaries.iter().any(|primary| self.view.has_primary(primary.id))
-    }
-
-    fn report_progress(&mut self, cx: &mut Context<'_, P>) {
-        let generation = self.view.generation;
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if cx.now < rebuild.report_at || rebuild.failure().is_some() {
-            return;
-        }
-        rebuild.report_at = cx.now + REPORT_PERIOD;
-        let is_paused =
-            self.view.rebuild_limit == RebuildLimit::Paused && rebuild.phase == Phase::Copying;
-        let mut progress = rebuild.progress();
-        if is_paused {
+        self.report_at = now + REPORT_PERIOD;
+        let mut progress = self.progress();
+        if limit == RebuildLimit::Paused && self.phase == Phase::Copying {
             progress.waits_for = Some(RebuildWait::Operator);
         }
-        let complete = rebuild.phase == Phase::Complete;
-        self.tell_primaries(cx, Message::RebuildProgress { generation, progress });
-        if complete {
-            self.tell_complete(cx);
+        Some(progress)
+    }
+
+    /// A primary has finished what it had sent when all was copied.
+    pub fn has_finished(&mut self, now: Instant, primary: PrimaryId) {
+        if self.is_complete() && self.finished.insert(primary) {
+            self.report_at = now;
         }
     }
 
-    /// What was copied may hold writes that another member has not written yet, and of which
-    /// neither of their logs tells: every primary has to finish those.
-    fn tell_complete(&mut self, cx: &mut Context<'_, P>) {
-        let generation = self.view.generation;
-        let Some(rebuild) = &self.rebuild else { return };
-        let mut primaries = self.view.primaries.iter();
-        match primaries.all(|primary| rebuild.finished.contains(&primary.id)) {
-            true => self.tell_primaries(cx, Message::RebuildDone { generation }),
-            false => self.tell_primaries(cx, Message::RebuildCopied { generation }),
-        }
-    }
-
-    /// A primary has finished its writes.
-    pub(super) fn writes_finished(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        generation: Generation,
-    ) {
-        let Some(primary) = self.links.primary_of(link) else { return };
-        let is_current = self.is_current(generation);
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if is_current && rebuild.phase == Phase::Complete && rebuild.finished.insert(primary) {
-            rebuild.report_at = cx.now;
-        }
-    }
-
-    pub(super) fn tell_primaries(&mut self, cx: &mut Context<'_, P>, message: Message) {
-        let links: Vec<_> = self.links.open_primaries().map(|(link, _)| link).collect();
-        for link in links {
-            cx.send(link, message.clone(), None);
-        }
+    /// Whether each of these primaries has.
+    pub fn have_finished(&self, primaries: &[PrimaryRecord]) -> bool {
+        primaries.iter().all(|primary| self.finished.contains(&primary.id))
     }
 }

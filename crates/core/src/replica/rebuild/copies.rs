@@ -11,16 +11,14 @@
 mod invariants;
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::super::{DiskAction, DiskError, Replica};
-use super::{Context, Phase, RETRY_PAUSE, Rebuild, Source};
+use super::{Phase, RETRY_PAUSE, Rebuild, Source};
 use crate::ids::*;
-use crate::message::{CopyContent, Message, RebuildWait};
-use crate::payload::Payload;
+use crate::message::RebuildWait;
 use crate::range_lock::LockNumber;
-use crate::replica::flush_queue::FlushWaiter;
-use crate::settings::{BLOCK, MAX_PAYLOAD, MAX_ZERO, REGION};
+use crate::settings::{BLOCK, MAX_ZERO, REGION, Settings};
 use crate::time::Instant;
 use crate::view::RebuildLimit;
 
@@ -82,9 +80,58 @@ impl Copy {
         self.blocks.start < blocks.end && blocks.start < self.blocks.end
     }
 
+    fn is_late(&self, now: Instant, longest_hold: Duration) -> bool {
+        now.since(self.since) >= longest_hold
+    }
+
+    fn is_draining(&self) -> bool {
+        matches!(self.step, Step::Draining(_))
+    }
+
+    fn is_reading(&self) -> bool {
+        matches!(self.step, Step::Copying) && !self.is_let_go
+    }
+
     fn overlaps(&self, unit: &Range<u64>) -> bool {
         self.unit.start < unit.end && unit.start < self.unit.end
     }
+}
+
+/// What a region is to go on with.
+#[derive(Debug)]
+pub(in crate::replica) enum NextRun {
+    /// What is under way.
+    None,
+    /// The source is to be asked for these blocks.
+    Read(LinkId, Range<u64>),
+    /// Nothing: [it is over](Rebuild::region_over).
+    Over,
+}
+
+/// What takes too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::replica) enum Late {
+    /// Nothing.
+    None,
+    /// The source does not answer.
+    Source,
+    /// A primary does not drain a region.
+    Drain,
+    /// A region is read for longer than it may be held.
+    Hold,
+}
+
+/// Which regions are let go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::replica) enum LetGo {
+    /// All of them.
+    All,
+    /// The one of this unit.
+    Unit(Range<u64>),
+    /// Those that are held for so long now.
+    HeldFor(Instant, Duration),
+    /// Of these, those that are read.
+    ReadFor(Instant, Duration),
 }
 
 #[derive(Debug)]
@@ -107,368 +154,287 @@ pub(super) struct Run {
     is_hole: bool,
 }
 
-impl<P: Payload> Replica<P> {
-    /// Begins as many copies as may run at once, if it is time for copies; ends that time when
-    /// nothing is lacking.
-    pub(super) fn begin_copies(&mut self, cx: &mut Context<'_, P>) {
-        let most = self.config.settings.concurrent_copies;
-        if self.rebuild.as_ref().is_none_or(|rebuild| rebuild.phase != Phase::Copying) {
-            return;
-        }
-        if !self.everyone_connected() {
-            if let Some(rebuild) = &mut self.rebuild {
-                rebuild.progress.waits_for = Some(RebuildWait::Drain);
-            }
-            return;
-        }
-        while let Some(rebuild) = &self.rebuild
-            && rebuild.copies.len() < rebuild.pace.max_copies(cx.now, most)
-            && rebuild.pace.may_begin(cx.now)
-            && self.view.rebuild_limit != RebuildLimit::Paused
-        {
-            let Some((unit, blocks)) = self.next_region(cx.now) else { break };
-            self.begin_copy(cx, unit, blocks);
-        }
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if rebuild.lacking.is_empty() && rebuild.copies.is_empty() {
-            let me = self.config.id;
-            let others = self.missing.replicas().filter(|replica| *replica != me).collect();
-            rebuild.phase = Phase::Inheriting(others, None);
-        }
+impl Rebuild {
+    /// Whether it is time for copies.
+    pub fn is_copying(&self) -> bool {
+        self.phase == Phase::Copying
     }
 
-    /// Whether every primary of the adopted view has a session here: each has to drain.
-    fn everyone_connected(&self) -> bool {
-        !self.view.primaries.is_empty()
-            && self
-                .view
-                .primaries
-                .iter()
-                .all(|p| self.links.open_primaries().any(|(_, open)| open == p.id))
+    /// A primary has no session here: nothing can be drained.
+    pub fn waits_for_drain(&mut self) {
+        self.progress.waits_for = Some(RebuildWait::Drain);
+    }
+
+    /// Begins the next copy, if one more may run now: from the first lacking block of a region to
+    /// the last one, which is to be held.
+    pub fn begin_copy(
+        &mut self,
+        (now, token): (Instant, CopyToken),
+        settings: &Settings,
+        limit: RebuildLimit,
+    ) -> Option<Range<u64>> {
+        let may_begin = self.copies.len() < self.pace.max_copies(now, settings.concurrent_copies)
+            && self.pace.may_begin(now)
+            && limit != RebuildLimit::Paused;
+        let (unit, blocks) = if may_begin { self.next_region(now)? } else { return None };
+        let copy = Copy {
+            unit,
+            next: blocks.start,
+            blocks: blocks.clone(),
+            lock: 0,
+            step: Step::Locking,
+            since: now,
+            is_alive: false,
+            writing: 0,
+            is_let_go: false,
+        };
+        if !copy.is_survey() {
+            let runs = self.lacking.runs(copy.blocks.clone());
+            let lacking = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
+            self.pace.began(now, lacking, limit);
+        }
+        self.copies.insert(token, copy);
+        Some(blocks)
     }
 
     /// The next region that is not under way, and in it from the first lacking block to the last
     /// one.
     fn next_region(&mut self, now: Instant) -> Option<(Range<u64>, Range<u64>)> {
-        let rebuild = self.rebuild.as_mut()?;
-        if rebuild.copies.values().any(Copy::is_survey) {
+        if self.copies.values().any(Copy::is_survey) {
             return None;
         }
-        for from in [rebuild.cursor, 0] {
-            rebuild.cursor = from;
-            while let Some(run) =
-                rebuild.set_aside.first_run(&rebuild.lacking, rebuild.cursor..u64::MAX)
-            {
-                let unit = rebuild.unit_at(now, &run);
-                rebuild.cursor = unit.end;
-                if rebuild.copies.values().any(|copy| copy.overlaps(&unit)) {
+        for from in [self.cursor, 0] {
+            self.cursor = from;
+            while let Some(run) = self.set_aside.first_run(&self.lacking, self.cursor..u64::MAX) {
+                let unit = self.unit_at(now, &run);
+                self.cursor = unit.end;
+                if self.copies.values().any(|copy| copy.overlaps(&unit)) {
                     continue;
                 }
-                let last = rebuild.lacking.runs(run.start..unit.end).last();
+                let last = self.lacking.runs(run.start..unit.end).last();
                 return last.map(|last| (unit, run.start..last.end));
             }
         }
         None
     }
 
-    fn begin_copy(&mut self, cx: &mut Context<'_, P>, unit: Range<u64>, blocks: Range<u64>) {
-        let token = CopyToken(self.next_number());
-        let bytes = self.bytes_of(&blocks);
-        let limit = self.view.rebuild_limit;
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let copy = Copy {
-            unit,
-            next: blocks.start,
-            blocks,
-            lock: 0,
-            step: Step::Locking,
-            since: cx.now,
-            is_alive: false,
-            writing: 0,
-            is_let_go: false,
-        };
-        if !copy.is_survey() {
-            let runs = rebuild.lacking.runs(copy.blocks.clone());
-            let lacking = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
-            rebuild.pace.began(cx.now, lacking, limit);
-        }
-        rebuild.copies.insert(token, copy);
-        let lock = self.hold(cx, token, bytes.start, (bytes.end - bytes.start) as u32);
-        if let Some(copy) = self.rebuild.as_mut().and_then(|r| r.copies.get_mut(&token)) {
+    /// The number of the lock by which the blocks of a copy are held, or will be.
+    pub fn locks(&mut self, token: CopyToken, lock: LockNumber) {
+        if let Some(copy) = self.copies.get_mut(&token) {
             copy.lock = lock;
         }
     }
 
-    /// A hold was granted: ask all primaries to drain the range.
-    pub(in crate::replica) fn range_held(&mut self, cx: &mut Context<'_, P>, token: CopyToken) {
-        let generation = self.view.generation;
-        let links: Vec<_> = self
-            .links
-            .open_primaries()
-            .filter(|(_, primary)| self.view.has_primary(*primary))
-            .collect();
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Source::Open(source, _) = rebuild.source else { return };
-        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
-        copy.since = cx.now;
-        // Those that are not connected at present, too: what they sent before may not have reached
-        // the source.
-        copy.step = Step::Draining(self.view.primaries.iter().map(|primary| primary.id).collect());
-        let blocks = copy.blocks.clone();
-        let bytes = self.bytes_of(&blocks);
-        let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
-        for (link, _) in links {
-            cx.send(link, Message::Drain { generation, token, offset, length, source }, None);
+    /// Ends the time for copies when nothing is lacking: then it asks what these others lack.
+    pub fn end_copying(&mut self, others: impl Iterator<Item = ReplicaId>) {
+        if self.is_copying() && self.lacking.is_empty() && self.copies.is_empty() {
+            self.phase = Phase::Inheriting(others.collect(), None);
         }
     }
 
-    pub(in crate::replica) fn drained(
+    /// The blocks of a copy are held: all these primaries are to drain them. Returns the source
+    /// that it is about, and the blocks.
+    pub fn held(
         &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        generation: Generation,
+        now: Instant,
         token: CopyToken,
-        is_busy: bool,
-    ) {
-        let Some(primary) = self.links.primary_of(link) else { return };
-        if !self.is_current(generation) {
-            return;
-        }
-        let Some(rebuild) = &mut self.rebuild else { return };
-        rebuild.pace.clients_are(cx.now, is_busy);
-        let Some(copy) = rebuild.copies.get_mut(&token) else { return };
-        let Step::Draining(primaries) = &mut copy.step else { return };
+        primaries: BTreeSet<PrimaryId>,
+    ) -> Option<(ReplicaId, Range<u64>)> {
+        let (source, _) = self.open_source()?;
+        let copy = self.copies.get_mut(&token)?;
+        copy.since = now;
+        copy.step = Step::Draining(primaries);
+        Some((source, copy.blocks.clone()))
+    }
+
+    /// A primary has drained the blocks of a copy. Returns whether that was the last one: then
+    /// [runs](Self::next_run) are read. It may be an answer to an earlier hold.
+    pub fn drained(
+        &mut self,
+        now: Instant,
+        token: CopyToken,
+        (primary, is_busy): (PrimaryId, bool),
+    ) -> bool {
+        self.pace.clients_are(now, is_busy);
+        let Some(copy) = self.copies.get_mut(&token) else { return false };
+        let Step::Draining(primaries) = &mut copy.step else { return false };
         primaries.remove(&primary);
-        if primaries.is_empty() {
+        let is_last = primaries.is_empty();
+        if is_last {
             copy.step = Step::Copying;
-            self.read_runs(cx, token);
         }
+        is_last
     }
 
-    /// Asks the source for the next lacking runs of a region; ends the hold if there are none left.
-    fn read_runs(&mut self, cx: &mut Context<'_, P>, region: CopyToken) {
-        let generation = self.view.generation;
-        loop {
-            let token = CopyToken(self.next_number());
-            let Some(rebuild) = &mut self.rebuild else { return };
-            let Some(copy) = rebuild.copies.get_mut(&region) else { return };
-            let under_way = rebuild.runs.values().filter(|run| run.region == region).count();
-            let wanted = copy.next..copy.blocks.end;
-            let next = rebuild.set_aside.first_run(&rebuild.lacking, wanted);
-            let next = next.map(|run| rebuild.set_aside.piece(run));
-            let Some(blocks) = next.filter(|_| !copy.is_let_go) else {
-                if under_way == 0 {
-                    self.region_over(cx, region);
-                }
-                return;
-            };
-            let Source::Open(_, link) = rebuild.source else { return };
-            if under_way >= MAX_RUNS {
-                return;
-            }
-            copy.next = blocks.end;
-            let run = Run { region, blocks: blocks.clone(), is_writing: false, is_hole: false };
-            rebuild.runs.insert(token, run);
-            let bytes = self.bytes_of(&blocks);
-            let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
-            cx.send(link, Message::Copy { generation, token, offset, length }, None);
-        }
-    }
-
-    pub(in crate::replica) fn copied(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        token: CopyToken,
-        content: CopyContent,
-        payload: Option<P>,
-    ) {
-        if self.counted(cx, link, token, content) {
-            return;
-        }
-        let Some(rebuild) = &self.rebuild else { return };
-        let Some(run) = rebuild.runs.get(&token).filter(|run| !run.is_writing) else { return };
-        if rebuild.source_link() != Some(link) {
-            return;
-        }
-        let (region, bytes) = (run.region, self.bytes_of(&run.blocks));
-        let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
-        let action = match (content, payload) {
-            (CopyContent::Data, Some(payload)) if payload.length() == length => {
-                DiskAction::Write { offset, payload, durable: false }
-            }
-            (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
-            // Only of a long run it was asked how it begins.
-            (CopyContent::Begins { zeroes, data }, None) if length > MAX_PAYLOAD => {
-                match self.surveyed(cx, token, zeroes.min(length) / BLOCK, data.div_ceil(BLOCK)) {
-                    Some(length) => DiskAction::Zero { offset, length, unmap: true },
-                    None => return,
-                }
-            }
-            (CopyContent::Failed(_), _) => {
-                return self.source_failed(cx, region, run.blocks.clone());
-            }
-            _ => return self.lose_source(cx, RebuildWait::Source),
+    /// What a region is to go on with; a run that is to be read has this token.
+    pub fn next_run(&mut self, region: CopyToken, token: CopyToken) -> NextRun {
+        let Some(copy) = self.copies.get_mut(&region) else { return NextRun::None };
+        let under_way = self.runs.values().filter(|run| run.region == region).count();
+        let wanted = copy.next..copy.blocks.end;
+        let next = self.set_aside.first_run(&self.lacking, wanted);
+        let next = next.map(|run| self.set_aside.piece(run));
+        let Some(blocks) = next.filter(|_| !copy.is_let_go) else {
+            return if under_way == 0 { NextRun::Over } else { NextRun::None };
         };
-        let Some(rebuild) = &mut self.rebuild else { return };
-        if let DiskAction::Write { .. } = action {
-            rebuild.progress.copied += u64::from(length);
+        let Source::Open(_, link) = self.source else { return NextRun::None };
+        if under_way >= MAX_RUNS {
+            return NextRun::None;
         }
-        if let Some(run) = rebuild.runs.get_mut(&token) {
-            run.is_writing = true;
-        }
-        let Some(copy) = rebuild.copies.get_mut(&region) else { return };
+        copy.next = blocks.end;
+        let run = Run { region, blocks: blocks.clone(), is_writing: false, is_hole: false };
+        self.runs.insert(token, run);
+        NextRun::Read(link, blocks)
+    }
+
+    /// A run that the source was asked for over this link, and in which region it lies.
+    pub fn asked_for(&self, link: LinkId, token: CopyToken) -> Option<(CopyToken, Range<u64>)> {
+        let run = self.runs.get(&token).filter(|run| !run.is_writing)?;
+        let is_source = self.source_link() == Some(link);
+        is_source.then(|| (run.region, run.blocks.clone()))
+    }
+
+    /// A run is written from now on, of which the source has sent so many bytes. Returns the lock
+    /// by which its region is held.
+    pub fn writes(&mut self, token: CopyToken, sent: u32) -> Option<LockNumber> {
+        self.progress.copied += u64::from(sent);
+        let run = self.runs.get_mut(&token)?;
+        run.is_writing = true;
+        let copy = self.copies.get_mut(&run.region)?;
         copy.writing += 1;
         copy.is_alive = true;
-        let lock = copy.lock;
-        self.begin_held(cx, lock, token, action);
+        Some(copy.lock)
     }
 
     /// The source could not read a run. Its other blocks are copied without it, and what it can't
-    /// read later; if there is another source that one is asked.
-    fn source_failed(&mut self, cx: &mut Context<'_, P>, region: CopyToken, run: Range<u64>) {
-        let me = self.config.id;
-        let mirror = self.view.replica(me).map(|(mirror, _)| &self.view.mirrors[mirror]);
-        let has_others = mirror.is_some_and(|mirror| mirror.in_sync().count() > 1);
-        let offset = self.bytes_of(&run).start;
-        let Some(rebuild) = &mut self.rebuild else { return };
+    /// read later. Returns the unit of its region, which is to be let go.
+    pub fn source_failed(
+        &mut self,
+        now: Instant,
+        region: CopyToken,
+        run: Range<u64>,
+    ) -> Option<Range<u64>> {
         // Its primaries can have that repaired.
-        rebuild.report_at = cx.now;
+        self.report_at = now;
         if run.end - run.start > UNIT {
             // How it begins can't be told, so it is copied.
-            rebuild.dense = run;
+            self.dense = run;
         } else {
-            rebuild.set_aside.failed(cx.now, run);
+            self.set_aside.failed(now, run);
         }
-        if has_others {
-            return self.lose_source(cx, RebuildWait::SourceMedium(offset));
-        }
-        let Some(unit) = rebuild.copies.get(&region).map(|copy| copy.unit.clone()) else { return };
-        self.let_go(cx, |copy| copy.unit == unit);
+        self.copies.get(&region).map(|copy| copy.unit.clone())
     }
 
     /// The source has told how a long run begins: so many blocks of zeroes, then so many of data.
-    /// Returns the bytes to be zeroed.
-    fn surveyed(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        token: CopyToken,
-        zeroes: u32,
-        data: u32,
-    ) -> Option<u32> {
-        let rebuild = self.rebuild.as_mut()?;
-        let run = rebuild.runs.get_mut(&token)?;
-        let region = run.region;
+    /// Returns the bytes to be zeroed; if there are none the region goes on.
+    pub fn surveyed(&mut self, token: CopyToken, zeroes: u32, data: u32) -> Option<u32> {
+        let run = self.runs.get_mut(&token)?;
         let (start, end) = (run.blocks.start + u64::from(zeroes), run.blocks.end);
         run.blocks.end = start;
         run.is_hole = true;
-        let copy = rebuild.copies.get_mut(&region)?;
+        let copy = self.copies.get_mut(&run.region)?;
         copy.unit.end = start;
         // One question for each unit at most, however small the pieces are.
         let known = (start + u64::from(data)).max((start / UNIT + 1) * UNIT);
-        rebuild.dense = start..known.min(end.max(start));
-        rebuild.cursor = start;
+        self.dense = start..known.min(end.max(start));
+        self.cursor = start;
         if zeroes > 0 {
             return Some(zeroes * BLOCK);
         }
         copy.is_let_go = true;
-        rebuild.runs.remove(&token);
-        self.read_runs(cx, region);
+        self.runs.remove(&token);
         None
     }
 
-    /// A copied run is on the disk, or could not be written.
-    pub(in crate::replica) fn copy_written(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        token: CopyToken,
-        outcome: Result<(), DiskError>,
-    ) {
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Some(run) = rebuild.runs.remove(&token) else { return };
-        if let Some(copy) = rebuild.copies.get_mut(&run.region) {
+    /// The write of a run has ended. Returns its region, which is to go on.
+    pub fn written(&mut self, token: CopyToken, succeeded: bool) -> Option<CopyToken> {
+        let run = self.runs.remove(&token)?;
+        if let Some(copy) = self.copies.get_mut(&run.region) {
             copy.writing -= 1;
         }
-        match outcome {
-            Ok(()) => {
-                rebuild.progress.waits_for = None;
-                rebuild.set_aside.copied(run.blocks.clone());
-                rebuild.not_lacking_any_more(run.blocks, run.is_hole);
-            }
-            Err(error) => {
-                self.rebuild_broke(cx, error);
-                self.let_go(cx, |_| true);
-            }
+        if succeeded {
+            self.progress.waits_for = None;
+            self.set_aside.copied(run.blocks.clone());
+            self.not_lacking_any_more(run.blocks, run.is_hole);
         }
-        self.read_runs(cx, run.region);
+        Some(run.region)
     }
 
-    /// Nothing of a region is under way any more: lets the waiting writes go.
-    fn region_over(&mut self, cx: &mut Context<'_, P>, region: CopyToken) {
-        let share = self.config.settings.rebuild_share;
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Some(copy) = rebuild.copies.remove(&region) else { return };
-        rebuild.pace.ended(cx.now, cx.now.since(copy.since), share);
-        if rebuild.lacking.first_run(copy.unit.clone()).is_none() {
-            rebuild.unflushed.insert(copy.unit);
+    /// Nothing of a region is under way any more. Returns its lock, and whether so much was copied
+    /// that it is to be flushed.
+    pub fn region_over(
+        &mut self,
+        now: Instant,
+        region: CopyToken,
+        share: u32,
+    ) -> Option<(LockNumber, bool)> {
+        let copy = self.copies.remove(&region)?;
+        self.pace.ended(now, now.since(copy.since), share);
+        if self.lacking.first_run(copy.unit.clone()).is_none() {
+            self.unflushed.insert(copy.unit);
         }
-        let flush_due = rebuild.unflushed.count() >= FLUSH_AFTER * UNIT;
-        self.end_operation(cx, copy.lock);
-        if flush_due && !self.flushes.awaits_copies() {
-            self.flush(cx, FlushWaiter::Copies);
-        }
-        self.start_flush(cx);
+        Some((copy.lock, self.unflushed.count() >= FLUSH_AFTER * UNIT))
     }
 
-    /// Lets go of regions that are held for too long, and of a source that does not answer.
-    pub(super) fn let_go_of_late_copies(&mut self, cx: &mut Context<'_, P>) {
-        let (now, longest) = (cx.now, self.config.settings.longest_hold);
-        let deadline = self.config.settings.deadline;
-        let Some(rebuild) = &self.rebuild else { return };
-        let late = |copy: &Copy| now.since(copy.since) >= longest;
-        let is_reading = |copy: &Copy| matches!(copy.step, Step::Copying) && !copy.is_let_go;
+    /// What takes too long.
+    pub fn late(&self, now: Instant, settings: &Settings) -> Late {
+        let is_late = |copy: &Copy| copy.is_late(now, settings.longest_hold);
         let is_silent =
-            |copy: &Copy| is_reading(copy) && late(copy) && !copy.is_alive && copy.writing == 0;
-        let opening_late = matches!(rebuild.source, Source::Opening(_, _, since)
-            if now.since(since) >= deadline);
-        let count_late = rebuild.count.asked_at().is_some_and(|at| now.since(at) >= deadline);
-        let question_late = match &rebuild.phase {
-            Phase::Learning(Some(question)) | Phase::Inheriting(_, Some(question)) => {
-                now.since(question.asked_at) >= deadline
-            }
-            _ => false,
+            |copy: &Copy| copy.is_reading() && is_late(copy) && !copy.is_alive && copy.writing == 0;
+        let mut copies = self.copies.values();
+        if self.waits_since().is_some_and(|at| now.since(at) >= settings.deadline)
+            || copies.any(is_silent)
+        {
+            return Late::Source;
+        }
+        let mut copies = self.copies.values().filter(|copy| is_late(copy));
+        if copies.clone().any(Copy::is_draining) {
+            return Late::Drain;
+        }
+        if copies.any(Copy::is_reading) { Late::Hold } else { Late::None }
+    }
+
+    /// Since when the source has not answered what it was asked apart from copies.
+    fn waits_since(&self) -> Option<Instant> {
+        let opening = match self.source {
+            Source::Opening(_, _, since) => Some(since),
+            Source::None | Source::Connecting(_) | Source::Open(..) => None,
         };
-        if opening_late || question_late || count_late || rebuild.copies.values().any(is_silent) {
-            return self.lose_source(cx, RebuildWait::Source);
-        }
-        let is_draining = |copy: &Copy| matches!(copy.step, Step::Draining(_));
-        if rebuild.copies.values().any(|copy| is_draining(copy) && late(copy)) {
-            self.let_go(cx, |copy| late(copy));
-            if let Some(rebuild) = &mut self.rebuild {
-                rebuild.progress.waits_for = Some(RebuildWait::Drain);
-                rebuild.retry_at = now + RETRY_PAUSE;
+        let question = match &self.phase {
+            Phase::Learning(Some(question)) | Phase::Inheriting(_, Some(question)) => {
+                Some(question.asked_at)
             }
-        } else if rebuild.copies.values().any(|copy| is_reading(copy) && late(copy)) {
-            self.let_go(cx, |copy| is_reading(copy) && late(copy));
-        }
+            _ => None,
+        };
+        [opening, self.count.asked_at(), question].into_iter().flatten().min()
+    }
+
+    /// A primary did not drain a region in time: it is tried again after a pause.
+    pub fn drain_failed(&mut self, now: Instant) {
+        self.progress.waits_for = Some(RebuildWait::Drain);
+        self.retry_at = now + RETRY_PAUSE;
     }
 
     /// Lets go of the chosen regions, but for what is being written; the rest is copied later.
-    pub(super) fn let_go(&mut self, cx: &mut Context<'_, P>, chosen: impl Fn(&Copy) -> bool) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+    /// Returns those that are over by that, the newest first.
+    pub fn let_go(&mut self, chosen: &LetGo) -> Vec<CopyToken> {
+        let is_chosen = |copy: &Copy| match chosen {
+            LetGo::All => true,
+            LetGo::Unit(unit) => copy.unit == *unit,
+            LetGo::HeldFor(now, longest) => copy.is_late(*now, *longest),
+            LetGo::ReadFor(now, longest) => copy.is_reading() && copy.is_late(*now, *longest),
+        };
         let mut regions = Vec::new();
-        for (token, copy) in rebuild.copies.iter_mut().filter(|(_, copy)| chosen(copy)) {
+        for (token, copy) in self.copies.iter_mut().filter(|(_, copy)| is_chosen(copy)) {
             copy.is_let_go = true;
             if copy.writing == 0 {
                 regions.push(*token);
             }
         }
-        let copies = &rebuild.copies;
-        rebuild.runs.retain(|_, run| {
+        let copies = &self.copies;
+        self.runs.retain(|_, run| {
             run.is_writing || copies.get(&run.region).is_some_and(|copy| !copy.is_let_go)
         });
-        for region in regions.into_iter().rev() {
-            self.region_over(cx, region);
-        }
+        regions.reverse();
+        regions
     }
 }

@@ -8,10 +8,9 @@
 use core::ops::Range;
 
 use super::copies::UNIT;
-use super::{BLOCK, BlockSet, Context, Phase, Rebuild, Replica, Source};
+use super::{BLOCK, BlockSet, Rebuild};
 use crate::ids::{CopyToken, LinkId};
-use crate::message::{CopyContent, Message, RebuildWait};
-use crate::payload::Payload;
+use crate::message::CopyContent;
 use crate::settings::MAX_ZERO;
 use crate::time::Instant;
 
@@ -33,6 +32,26 @@ pub(super) struct CountQuestion {
     token: CopyToken,
     blocks: Range<u64>,
     asked_at: Instant,
+}
+
+/// What is to be counted next.
+#[derive(Debug)]
+pub(in crate::replica) enum NextQuestion {
+    /// Nothing at present.
+    None,
+    /// The source is to be [asked](Rebuild::asks_count) how these blocks begin.
+    Ask(LinkId, Range<u64>),
+}
+
+/// Whether an answer of the source was one to a question of the count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::replica) enum Counted {
+    /// No.
+    No,
+    /// Yes.
+    Yes,
+    /// Yes, and the source does not answer it.
+    Refused,
 }
 
 impl Default for Count {
@@ -84,7 +103,7 @@ impl Rebuild {
     }
 
     /// All is counted that is to be copied, or will not be: the amount is known from now on.
-    pub(super) fn end_count(&mut self) {
+    fn end_count(&mut self) {
         let count = core::mem::take(&mut self.count);
         let (Count::UnderWay { holes, .. } | Count::Complete { holes }) = count;
         let mut left = self.lacking.clone();
@@ -93,58 +112,41 @@ impl Rebuild {
         self.count = Count::Complete { holes };
     }
 
-    /// The next long run that is not counted. What is short counts as data.
-    fn next_to_count(&self) -> Option<Range<u64>> {
-        let Count::UnderWay { next, question: None, .. } = &self.count else { return None };
-        let mut runs = self.lacking.runs(*next..u64::MAX);
-        let run = runs.find(|run| run.end - run.start > UNIT)?;
-        Some(run.start..run.end.min(run.start + MAX_QUESTION))
-    }
-}
-
-impl<P: Payload> Replica<P> {
-    /// Asks what comes next, or ends the count.
-    pub(super) fn count_ahead(&mut self, cx: &mut Context<'_, P>) {
-        let generation = self.view.generation;
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Count::UnderWay { question: None, .. } = &rebuild.count else { return };
-        if rebuild.phase != Phase::Copying {
-            return;
+    /// What is to be counted next; ends the count if nothing is, or if nothing is counted ahead.
+    pub fn next_to_count(&mut self, counts_ahead: bool) -> NextQuestion {
+        let (Count::UnderWay { next, question: None, .. }, true, Some((_, link))) =
+            (&self.count, self.is_copying(), self.open_source())
+        else {
+            return NextQuestion::None;
+        };
+        // What is short counts as data.
+        let run = self.lacking.runs(*next..u64::MAX).find(|run| run.end - run.start > UNIT);
+        if let Some(run) = run.filter(|_| counts_ahead) {
+            return NextQuestion::Ask(link, run.start..run.end.min(run.start + MAX_QUESTION));
         }
-        let Source::Open(_, link) = rebuild.source else { return };
-        let wanted = rebuild.next_to_count().filter(|_| self.config.settings.count_ahead);
-        let Some(blocks) = wanted else { return rebuild.end_count() };
-        let token = CopyToken(self.next_number());
-        let bytes = self.bytes_of(&blocks);
-        let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
-        if let Some(Rebuild { count: Count::UnderWay { question, .. }, .. }) = &mut self.rebuild {
-            *question = Some(CountQuestion { token, blocks, asked_at: cx.now });
-        }
-        cx.send(link, Message::Copy { generation, token, offset, length }, None);
+        self.end_count();
+        NextQuestion::None
     }
 
-    /// Takes an answer of the source to a question of the count. Returns whether it was one.
-    pub(super) fn counted(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        token: CopyToken,
-        content: CopyContent,
-    ) -> bool {
-        let Some(rebuild) = &mut self.rebuild else { return false };
-        if rebuild.source_link() != Some(link) {
-            return false;
+    /// The source is asked how these blocks begin.
+    pub fn asks_count(&mut self, token: CopyToken, blocks: Range<u64>, now: Instant) {
+        if let Count::UnderWay { question, .. } = &mut self.count {
+            *question = Some(CountQuestion { token, blocks, asked_at: now });
         }
-        let Count::UnderWay { next, question, holes } = &mut rebuild.count else { return false };
-        let Some(asked) = question.take_if(|question| question.token == token) else {
-            return false;
+    }
+
+    /// Takes an answer of the source, if it is one to a question of the count.
+    pub fn counted(&mut self, link: LinkId, token: CopyToken, content: CopyContent) -> Counted {
+        let is_source = self.source_link() == Some(link);
+        let Count::UnderWay { next, question, holes } = &mut self.count else {
+            return Counted::No;
+        };
+        let Some(asked) = question.take_if(|asked| is_source && asked.token == token) else {
+            return Counted::No;
         };
         let (zeroes, data) = match content {
             CopyContent::Begins { zeroes, data } => (zeroes, data),
-            CopyContent::Refused => {
-                self.lose_source(cx, RebuildWait::Source);
-                return true;
-            }
+            CopyContent::Refused => return Counted::Refused,
             // What cannot be counted counts as data; the copy will say what is wrong there.
             _ => (0, MAX_ZERO),
         };
@@ -154,6 +156,6 @@ impl<P: Payload> Replica<P> {
         // One question for each unit at most, however small the pieces are.
         let known = (hole + u64::from(data.div_ceil(BLOCK))).max((hole / UNIT + 1) * UNIT);
         *next = if hole == asked.blocks.end { hole } else { known.min(asked.blocks.end) };
-        true
+        Counted::Yes
     }
 }
