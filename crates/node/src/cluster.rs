@@ -57,17 +57,27 @@ fn not_asked(name: &str) -> String {
     format!("node {name}, which has to do it, could not be asked")
 }
 
+/// Whether a forwarded request ended without an answer of that node.
+#[must_use]
+pub fn is_unasked(target: &NodeLiveness, error: &ApiError) -> bool {
+    error.what == not_asked(&target.node.name)
+}
+
 /// What a request ends with that a node was to carry out for somebody: if that node could not be
-/// asked, with what was wanted of it.
+/// asked, with what was wanted of it; else with the node that refused it.
 #[must_use]
 pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError {
-    let not_asked = not_asked(&target.node.name);
-    match error.what == not_asked {
-        true => {
-            ApiError { what: what.to_owned(), why: format!("{not_asked}: {}", error.why), ..error }
-        }
-        false => error,
+    const PLACE: &str = " on node ";
+    let name = &target.node.name;
+    if is_unasked(target, &error) {
+        let why = format!("{}: {}", not_asked(name), error.why);
+        return ApiError { what: what.to_owned(), why, ..error };
     }
+    // It names a node already if that one had asked yet another.
+    if error.what.contains(PLACE) {
+        return error;
+    }
+    ApiError { what: format!("{}{PLACE}{name}", error.what), ..error }
 }
 
 /// A request to another node's API, by the first of its addresses that answers.

@@ -15,7 +15,7 @@ use super::actor::{self, Turn, turn};
 use super::detach::{END, dismantle, end};
 use super::lifecycle::{NotOpened, Over, Phase, Purpose};
 use super::lookup::{Found, find, moved, named};
-use super::{Attached, Device, export, lookup, messages, rename, status, wanted};
+use super::{Attached, Device, export, messages, rename, status, wanted};
 use crate::coordinator::{NoData, Shown, WantedNbd};
 use crate::node::Node;
 use crate::random::random_incarnation;
@@ -34,7 +34,7 @@ pub async fn attach(
     request: AttachRequest,
     forwarded: bool,
 ) -> Result<AttachAnswer, ApiError> {
-    let what = lookup::at(node, format!("cannot attach volume {volume}"), forwarded);
+    let what = format!("cannot attach volume {volume}");
     if let Some(name) = request.node.as_deref().filter(|_| !forwarded)
         && let Some(target) = named(node, &what, name).await?
     {

@@ -16,7 +16,7 @@ use super::lifecycle::{Over, Phase};
 use super::lookup::{
     Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
 };
-use super::{Attached, export, lookup, unclean, verdict, wanted};
+use super::{Attached, export, unclean, verdict, wanted};
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, Request};
 use crate::node::Node;
@@ -34,7 +34,7 @@ pub async fn detach(
     request: DetachRequest,
     forwarded: bool,
 ) -> Result<DetachAnswer, ApiError> {
-    let what = lookup::at(node, format!("cannot detach volume {volume}"), forwarded);
+    let what = format!("cannot detach volume {volume}");
     if let Some(id) = node.volumes.awaited_by_name(volume)
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
         && let Some(answer) = give_up_awaiting(node, id, volume).await

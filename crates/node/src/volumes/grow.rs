@@ -65,7 +65,7 @@ pub(super) async fn grow(
         let is_spare = record.state == ReplicaState::Spare;
         let spare_in = is_spare.then_some(found.view.generation.0);
         let room = MakeRoom { length, spare_in };
-        make_room(node, record.node, volume, record.id, &room).await?;
+        make_room(node, record.node, (volume, record.id), &room, what).await?;
     }
     if size > old.size {
         view_change::carry_out(node, found, Command::Grow(size), what).await?;
@@ -119,18 +119,18 @@ async fn show(
 async fn make_room(
     node: &Arc<Node>,
     target: NodeId,
-    volume: VolumeId,
-    replica: ReplicaId,
+    (volume, replica): (VolumeId, ReplicaId),
     room: &MakeRoom,
+    what: &str,
 ) -> Result<(), ApiError> {
     if target == node.identity.node {
         return here(node, volume, replica, room).await;
     }
-    let member = lookup::member(node, "a replica cannot be made larger", target)?;
+    let member = lookup::member(node, what, target)?;
     let path = routes::fill(MAKE_ROOM, &[&volume.to_string(), &replica.to_string()]);
-    let deadline = make::CREATION;
-    cluster::forward::<_, bool>(node, &member, Method::POST, &path, Some(room), deadline).await?;
-    Ok(())
+    let (method, deadline) = (Method::POST, make::CREATION);
+    let made = cluster::forward::<_, bool>(node, &member, method, &path, Some(room), deadline).await;
+    made.map(drop).map_err(|error| cluster::for_what(what, &member, error))
 }
 
 /// Makes room for so many bytes of data of a replica of this node.

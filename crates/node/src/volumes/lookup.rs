@@ -65,13 +65,8 @@ pub(super) struct There<'a> {
     pub what: &'a str,
 }
 
-/// What is refused, with the node that refuses it if another one was asked.
-pub(super) fn at(node: &Node, what: String, forwarded: bool) -> String {
-    if forwarded { format!("{what} on node {}", node.identity.name) } else { what }
-}
-
 /// Has another node carry out what is asked of a volume. Nodes name volumes and replicas to each
-/// other by their identities; what that node refuses it with is told by their names.
+/// other by their identities; what that node refuses it with is told by their names, and its own.
 ///
 /// # Errors
 /// As [`cluster::forward`].
@@ -87,12 +82,12 @@ pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
     answer.map_err(|error| not_done(node, &there, error))
 }
 
-/// Why that is not done: if the node does not answer, with the way out.
+/// Why that is not done, and where: if the node does not answer, with the way out.
 pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiError {
     let There { found, target, what } = *there;
-    let told = cluster::for_what(what, target, error.clone());
-    let is_silent = told != error && told.code == ErrorCode::NodeUnreachable;
-    let mut told = by_names(node, found, told);
+    let is_silent =
+        cluster::is_unasked(target, &error) && error.code == ErrorCode::NodeUnreachable;
+    let mut told = by_names(node, found, cluster::for_what(what, target, error));
     if is_silent {
         let (name, volume) = (&target.node.name, &found.stored.record.name);
         let expiry = node.config.coordinator.expiry_seconds;

@@ -89,7 +89,8 @@ async fn make_replicas(node: &Arc<Node>, draft: &Draft, what: &str) -> Result<()
     for (mirror, record, disk) in draft.replicas() {
         let new = NewReplica { superblock: draft.superblock(mirror, record.id), thin: draft.thin };
         let (node, target, disk) = (node.clone(), record.node, disk.name.clone());
-        tasks.push(tokio::spawn(async move { make_one(&node, target, disk, new).await }));
+        let what = what.to_owned();
+        tasks.push(tokio::spawn(async move { make_one(&node, target, disk, new, &what).await }));
     }
     let mut failed = None;
     for task in tasks {
@@ -106,8 +107,8 @@ pub(super) async fn make_one(
     target: NodeId,
     disk: String,
     new: NewReplica,
+    what: &str,
 ) -> Result<(), ApiError> {
-    let what = "a replica cannot be made";
     if target == node.identity.node {
         return local::create_replica(node, disk, new).await;
     }
@@ -116,9 +117,9 @@ pub(super) async fn make_one(
         ApiError::new(ErrorCode::BadRequest, what, e.to_string(), "Choose other values")
     })?;
     let request = CreateReplica { disk, superblock: to_hex(&superblock.0), thin: new.thin };
-    let body = Some(&request);
-    cluster::forward::<_, bool>(node, &member, Method::POST, REPLICAS, body, CREATION).await?;
-    Ok(())
+    let (method, body) = (Method::POST, Some(&request));
+    let made = cluster::forward::<_, bool>(node, &member, method, REPLICAS, body, CREATION).await;
+    made.map(drop).map_err(|error| cluster::for_what(what, &member, error))
 }
 
 /// Gives up a draft, now or as soon as the coordinator answers. A volume that exists stays.

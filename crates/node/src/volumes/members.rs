@@ -239,7 +239,7 @@ async fn one(
     let superblock = superblock(found, plan.mirror, id);
     let new = NewReplica { superblock, thin: plan.thin };
     let joined = async {
-        make::make_one(node, target, disk.name.clone(), new).await?;
+        make::make_one(node, target, disk.name.clone(), new, what).await?;
         let joining = Newcomer { id, node: target, mirror: plan.mirror, role: plan.role };
         view_change::carry_out(node, found, Command::Add(joining), what).await
     };

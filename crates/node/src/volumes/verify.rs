@@ -68,8 +68,9 @@ fn source(
     request: &VerifyRequest,
 ) -> Result<Option<ReplicaId>, ApiError> {
     let Some(text) = &request.source else { return Ok(None) };
-    let what = "cannot repair from that replica";
-    let id = resolve(node, found, text, what)?;
+    let name = &found.stored.record.name;
+    let what = format!("cannot repair volume {name} from replica {text}");
+    let id = resolve(node, found, text, &what)?;
     let is_in_sync =
         found.view.replica(id).is_some_and(|(_, record)| record.state == ReplicaState::InSync);
     if is_in_sync && request.repair {

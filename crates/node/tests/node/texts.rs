@@ -63,6 +63,53 @@ async fn a_refusal_of_another_node_names_that_node() {
     nodes[1].detach("web").await;
 }
 
+/// So it is of every command that the node carries out which has the volume attached.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_command_names_the_node_that_was_to_carry_it_out() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    create_on(&nodes[0], &["a:d"]).await;
+    nodes[1].attach("web").await;
+    let mirror = json!({"mirror": 9});
+    let key = json!({"action": "release", "key": "7"});
+    let source = json!({"repair": false, "source": "a:d"});
+    let commands = [
+        ("PATCH", "", json!({"size": 1 << 20}), "cannot change volume web"),
+        ("POST", "/replicas", mirror, "cannot add a replica to volume web"),
+        ("POST", "/replicas/a:d/fail", Value::Null, "cannot fail the replica on a:d of volume web"),
+        ("POST", "/reservation", key, "cannot change the reservation of volume web"),
+        ("POST", "/verify", source, "cannot repair volume web from replica a:d"),
+        ("POST", "/exports/nbd", json!({"tcp": true}), "cannot export volume web"),
+    ];
+    for (asked, place) in [(0, " on node b"), (1, "")] {
+        for (method, path, body, what) in &commands {
+            let path = format!("{VOLUME}{path}");
+            let (_, refused) = nodes[asked].call(method, &path, body.clone()).await;
+            assert_eq!(refused["error"]["what"], format!("{what}{place}"), "{refused:#}");
+        }
+    }
+    let export = "/v1/volumes/web/exports/nbd";
+    nodes[0].ok("DELETE", export, Value::Null).await;
+    let refused = nodes[0].refused("DELETE", export, Value::Null, "no-such-export").await;
+    assert_eq!(refused["what"], "cannot end the export of volume web on node b", "{refused:#}");
+    nodes[1].detach("web").await;
+}
+
+/// A node that was to make a replica for the one that carries a command out is named itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_told_of_the_node_that_has_refused() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    create_on(&nodes[0], &["a:d"]).await;
+    nodes[1].attach("web").await;
+    // No disk has so much.
+    let more = json!({"size": 1u64 << 45});
+    let refused = nodes[0].refused("PATCH", VOLUME, more, "disk-too-small").await;
+    let what = "there is no room for more data of the replica on disk d on node a";
+    assert_eq!(refused["what"], what, "{refused:#}");
+    nodes[1].detach("web").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_command_about_a_replica_did_is_said() {
     let place = Place::new();
