@@ -23,7 +23,8 @@ pub enum CallError {
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// Make a node a member, or renew its name and addresses: by a start of its daemon that becomes
-    /// the node's present one. Answer: `Registered`, `NameInUse`, `Waits`, `Copy`, `Superseded`.
+    /// the node's present one. Answer: `Registered`, `NameInUse`, `ClusterFull`, `Waits`, `Copy`,
+    /// `Superseded`.
     Register(Registration),
     /// The node is alive. Answer: `Heard`.
     Heartbeat {
@@ -317,6 +318,11 @@ pub enum Answer {
     /// Nothing was done: this is not the present start of its node, or the request names another
     /// node as its sender than the connection does. It has to register.
     NotRegistered,
+    /// The node is not made a member: there are as many as a cluster may have.
+    ClusterFull {
+        /// So many.
+        most: usize,
+    },
     /// The node that asks, or one that the request names, was removed from the cluster.
     NodeRemoved {
         /// Which, and when: a sentence.

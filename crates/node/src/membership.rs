@@ -83,6 +83,7 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
     let (coordinator, cluster) = match answer {
         Ok(Answer::Registered { coordinator, cluster }) => (coordinator, cluster),
         Ok(Answer::NameInUse) => return Err(name_in_use(node, what)),
+        Ok(Answer::ClusterFull { most }) => return Err(cluster_full(what, most)),
         Ok(refusal @ (Answer::Waits { .. } | Answer::Copy { .. } | Answer::Superseded { .. })) => {
             note_refusal(node, refusal).await;
             return admission::demand(node, &what);
@@ -179,6 +180,12 @@ fn name_in_use(node: &Node, what: impl Into<String>) -> ApiError {
         why,
         "Give it another name in its configuration file, and restart it",
     )
+}
+
+fn cluster_full(what: impl Into<String>, most: usize) -> ApiError {
+    let why = format!("the cluster has {most} nodes, and may have no more");
+    let advice = "Take nodes out that do not return: `evenkeel node remove NODE`";
+    ApiError::new(ErrorCode::WrongState, what, why, advice)
 }
 
 async fn save(node: &Arc<Node>) -> Result<(), String> {
@@ -322,6 +329,9 @@ impl Member {
             }
             Ok(Answer::NameInUse) => {
                 node.warn(name_in_use(node, "cannot join the cluster").to_string())
+            }
+            Ok(Answer::ClusterFull { most }) => {
+                node.warn(cluster_full("cannot join the cluster", most).to_string())
             }
             Ok(answer) => note_refusal(node, answer).await,
             Err(_) => {}

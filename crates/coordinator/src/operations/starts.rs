@@ -13,6 +13,10 @@ use crate::{Answer, Caller, NodeRecord, Registration, Request};
 /// earlier one may have been on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
+/// Most members of a cluster. Each of them is told of all of them, so that many more would be a
+/// burden; and a member that invents others fills neither the store nor their memory.
+const MAX_NODES: usize = 1024;
+
 /// Why a node's request is not answered. What lets it pass becomes a condition of what it changes:
 /// no other start is admitted in between, and the node is not removed.
 pub fn refusal(
@@ -88,7 +92,11 @@ pub fn register(
     if let Some(refusal) = removal::refusal(transaction, [node.id.as_str()])? {
         return Ok(refusal);
     }
-    if is_name_taken(transaction, node)? {
+    let members = transaction.names_for_sure(Space::Nodes)?;
+    if members.len() >= MAX_NODES && !members.contains(&node.id) {
+        return Ok(Answer::ClusterFull { most: MAX_NODES });
+    }
+    if is_name_taken(transaction, &members, node)? {
         return Ok(Answer::NameInUse);
     }
     let memory = transaction.memory;
@@ -182,9 +190,13 @@ fn claim(registration: &Registration) -> Claim {
     }
 }
 
-fn is_name_taken(transaction: &mut Transaction<'_>, node: &NodeRecord) -> Planned<bool> {
-    for id in transaction.names_for_sure(Space::Nodes)? {
-        let other = transaction.look(|t| t.node(&id))?;
+fn is_name_taken(
+    transaction: &mut Transaction<'_>,
+    members: &[String],
+    node: &NodeRecord,
+) -> Planned<bool> {
+    for id in members {
+        let other = transaction.look(|t| t.node(id))?;
         if other.is_some_and(|other| other.name == node.name && other.id != node.id) {
             return Ok(true);
         }

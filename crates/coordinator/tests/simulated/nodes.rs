@@ -35,6 +35,7 @@ pub const fn kind(answer: &Answer) -> &'static str {
         Answer::Superseded { .. } => "answer: superseded",
         Answer::NotRegistered => "answer: not registered",
         Answer::NodeRemoved { .. } => "answer: node removed",
+        Answer::ClusterFull { .. } => "answer: cluster full",
         Answer::NodeInUse { .. } => "answer: node in use",
         Answer::Newest(_) => "answer: newest",
         Answer::Changed(_) => "answer: changed",

@@ -1,5 +1,7 @@
 use std::thread::sleep;
 
+use evenkeel_coordinator::store::{Commit, Key, Outcome, Space, Store as _, Write};
+
 use super::*;
 use crate::start::{Lineage, StartId};
 
@@ -206,4 +208,32 @@ fn nobody_speaks_for_another_node() {
     let later = NodeRecord { incarnation: 9, counter: 9, ..node(BETA, "beta") };
     let answer = coordinator.hear(&caller(1), Request::Register(later.into())).unwrap();
     assert!(matches!(answer, Answer::NotRegistered), "{answer:?}");
+}
+
+#[test]
+fn a_cluster_has_only_so_many_nodes() {
+    const MOST: u128 = 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    register(&coordinator, 1, Lineage::default());
+    // Beta is one; all others but one are stored at once, which is faster.
+    let write = |id: u128| {
+        let record = node(NodeId(id), &format!("node-{id}"));
+        let value = serde_json::to_vec(&record).unwrap();
+        Write { key: Key::new(Space::Nodes, &record.id), value: Some(value) }
+    };
+    let writes = (BETA.0 + 1..BETA.0 + MOST - 1).map(write).collect();
+    let stored = coordinator.inner.store.commit(&Commit { guards: Vec::new(), writes });
+    assert_eq!(stored, Ok(Outcome::Committed));
+    let newcomer = |id| {
+        let registration = node(NodeId(id), &format!("new-{id}")).into();
+        coordinator.answer(Request::Register(registration)).unwrap()
+    };
+    assert!(is_admitted(&newcomer(9001)));
+    assert!(matches!(newcomer(9002), Answer::ClusterFull { most: 1024 }));
+    // Its members go on.
+    assert!(is_admitted(&register(&coordinator, 2, after(1, true))));
+    let removed = Request::RemoveNode { node: NodeId(9001).to_string(), incarnation: None };
+    assert!(matches!(coordinator.answer(removed).unwrap(), Answer::Done));
+    assert!(is_admitted(&newcomer(9002)));
 }
