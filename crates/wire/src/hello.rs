@@ -24,7 +24,7 @@ mod part;
 pub use part::{MAX_PART_LENGTH, PREFIX_LENGTH, PartError, rest_length};
 use part::{PartReader, PartWriter};
 
-/// Longest name of a cluster or a node, in bytes of UTF-8.
+/// Longest name of a cluster or a node, and longest text about software, in bytes of UTF-8.
 pub const MAX_NAME_LENGTH: usize = 64;
 /// Longest text of a refusal, in bytes of UTF-8; longer text is cut when it is sent.
 pub const MAX_TEXT_LENGTH: usize = 512;
@@ -317,8 +317,8 @@ impl Hello {
             authentication: Authentication::from_code(authentication)?,
             node: NodeId(part.u128()?),
             nonce: part.array()?,
-            cluster: part.text(MAX_NAME_LENGTH)?,
-            node_name: part.text(MAX_NAME_LENGTH)?,
+            cluster: part.name("cluster")?,
+            node_name: part.name("node")?,
             software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
         })
@@ -359,7 +359,7 @@ impl HelloAnswer {
             authentication: Authentication::from_code(authentication)?,
             node,
             nonce,
-            node_name: part.text(MAX_NAME_LENGTH)?,
+            node_name: part.name("node")?,
             software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
         })

@@ -129,7 +129,8 @@ async fn make_room(
     let member = lookup::member(node, what, target)?;
     let path = routes::fill(MAKE_ROOM, &[&volume.to_string(), &replica.to_string()]);
     let (method, deadline) = (Method::POST, make::CREATION);
-    let made = cluster::forward::<_, bool>(node, &member, method, &path, Some(room), deadline).await;
+    let made =
+        cluster::forward::<_, bool>(node, &member, method, &path, Some(room), deadline).await;
     made.map(drop).map_err(|error| cluster::for_what(what, &member, error))
 }
 

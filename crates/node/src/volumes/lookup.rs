@@ -85,8 +85,7 @@ pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
 /// Why that is not done, and where: if the node does not answer, with the way out.
 pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiError {
     let There { found, target, what } = *there;
-    let is_silent =
-        cluster::is_unasked(target, &error) && error.code == ErrorCode::NodeUnreachable;
+    let is_silent = cluster::is_unasked(target, &error) && error.code == ErrorCode::NodeUnreachable;
     let mut told = by_names(node, found, cluster::for_what(what, target, error));
     if is_silent {
         let (name, volume) = (&target.node.name, &found.stored.record.name);

@@ -1,7 +1,10 @@
 //! The envelope of the parts of a hello. Its layout never changes.
 
 use evenkeel_format::bytes::{Put, Reader, Short, crc32c_of_parts};
+use evenkeel_format::{NAME_RULE, is_name};
 use thiserror::Error;
+
+use super::MAX_NAME_LENGTH;
 
 /// Bytes of a part's prefix.
 pub const PREFIX_LENGTH: usize = 16;
@@ -36,6 +39,11 @@ pub enum PartError {
     /// A field has a value that has no meaning here.
     #[error("the hello's field \"{0}\" has a value unknown here: upgrade the older node")]
     Field(&'static str),
+    /// A node or a cluster is called something that is no name.
+    #[error(
+        "the hello's {0} name is none: {NAME_RULE}; check the configuration of the node at the other end"
+    )]
+    Name(&'static str),
 }
 
 impl From<Short> for PartError {
@@ -153,6 +161,12 @@ impl<'a> PartReader<'a> {
     /// Whether nothing follows: older software wrote no more fields.
     pub(super) fn is_at_end(&self) -> bool {
         self.0.left() == 0
+    }
+
+    /// A name; `whose` it is.
+    pub(super) fn name(&mut self, whose: &'static str) -> Result<String, PartError> {
+        let name = self.text(MAX_NAME_LENGTH)?;
+        if is_name(&name) { Ok(name) } else { Err(PartError::Name(whose)) }
     }
 
     /// Text without control characters: it is shown to people and written to logs.

@@ -4,6 +4,8 @@ use proptest::sample::{Index, select};
 
 use super::*;
 
+const NAMES: &str = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}";
+
 fn versions() -> impl Strategy<Value = VersionRange> {
     any::<(u16, u16)>().prop_map(|(a, b)| VersionRange { oldest: a.min(b), newest: a.max(b) })
 }
@@ -44,7 +46,7 @@ fn hellos() -> impl Strategy<Value = Hello> {
         }
         None => Purpose::Control,
     });
-    let names = ("[a-z0-9ä.-]{0,32}", "[a-z0-9ä.-]{0,32}");
+    let names = (NAMES, NAMES);
     (versions(), purposes, authentications(), names, (any::<(u128, [u8; 32])>(), starts()))
         .prop_map(
             |(versions, purpose, authentication, (node_name, cluster), ((node, nonce), start))| {
@@ -66,7 +68,7 @@ fn hellos() -> impl Strategy<Value = Hello> {
 fn answers() -> impl Strategy<Value = HelloAnswer> {
     let outcomes = prop_oneof![any::<u16>().prop_map(Ok), refusals().prop_map(Err)];
     let ids = (any::<(u128, [u8; 32])>(), starts());
-    (outcomes, versions(), authentications(), "[a-z0-9.-]{0,64}", ids).prop_map(
+    (outcomes, versions(), authentications(), NAMES, ids).prop_map(
         |(outcome, versions, authentication, node_name, ((node, nonce), start))| HelloAnswer {
             outcome,
             versions,
@@ -104,6 +106,45 @@ fn strangers_and_wrong_parts_are_told_apart() {
     assert_eq!(rest_length(b"GET / HTTP/1.1\r\n"), Err(PartError::Magic));
     assert_eq!(rest_length(b"evenkeel\x01\0\xff\xff\0\0\0\0"), Err(PartError::Length));
     assert!(Proof::decode(&Proof([7; 32]).encode()).unwrap().0 == [7; 32]);
+}
+
+#[test]
+fn what_nodes_and_clusters_are_called_is_a_name() {
+    let hello = |node: &str, cluster: &str| {
+        let hello = Hello {
+            versions: crate::VERSIONS,
+            purpose: Purpose::Control,
+            authentication: Authentication::None,
+            node: NodeId(1),
+            node_name: node.to_owned(),
+            cluster: cluster.to_owned(),
+            nonce: [0; NONCE_LENGTH],
+            software: String::new(),
+            start: None,
+        };
+        Hello::decode(&hello.encode()).map(drop)
+    };
+    let answer = |node: &str| {
+        let answer = HelloAnswer {
+            outcome: Ok(1),
+            versions: crate::VERSIONS,
+            authentication: Authentication::None,
+            node: NodeId(1),
+            node_name: node.to_owned(),
+            nonce: [0; NONCE_LENGTH],
+            software: String::new(),
+            start: None,
+        };
+        HelloAnswer::decode(&answer.encode()).map(drop)
+    };
+    assert_eq!((hello("n1", "lab"), answer("n1")), (Ok(()), Ok(())));
+    for bad in ["", "../n1", "n 1", "n\u{202e}1", "nä"] {
+        assert_eq!(hello(bad, "lab"), Err(PartError::Name("node")), "{bad:?}");
+        assert_eq!(hello("n1", bad), Err(PartError::Name("cluster")), "{bad:?}");
+        assert_eq!(answer(bad), Err(PartError::Name("node")), "{bad:?}");
+    }
+    let told = PartError::Name("node").to_string();
+    assert!(told.starts_with("the hello's node name is none: a name has 1 to 64"), "{told}");
 }
 
 #[test]
