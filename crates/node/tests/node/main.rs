@@ -4,6 +4,7 @@ mod again;
 mod bad_input;
 mod cluster;
 mod copies;
+mod crowds;
 mod cut_off;
 mod detached;
 mod devices;
