@@ -195,3 +195,46 @@ fn the_longest_turn_of_a_worker_is_counted() {
     let (_, long) = turns();
     assert!(long > long_before, "{long} turns of more than 10 ms");
 }
+
+/// Sends more than a socket takes.
+struct Talker {
+    socket: Option<OwnedFd>,
+}
+
+impl Frontend for Talker {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        if let FrontendEvent::Started = event {
+            let descriptor = context.open(self.socket.take().expect("once"));
+            context.send(descriptor, &vec![0; 8 << 20]);
+        }
+    }
+}
+
+/// Whoever asks for a front end to be removed that sends its last bytes is told when it is gone,
+/// too.
+#[test]
+fn all_who_remove_a_front_end_are_answered() {
+    let cluster = Cluster::start(Shape::default());
+    cluster.attach();
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+    let make: FrontendMaker = Box::new(move || Box::new(Talker { socket: Some(theirs.into()) }));
+    let (volume, id) = (cluster.volume, FrontendId(1));
+    ask(|answer| cluster.engines[0].add_frontend(volume, id, "t".to_owned(), make, answer))
+        .expect("added");
+    ours.read_exact(&mut [0]).expect("it talks");
+    let remove = || {
+        let (sender, removed) = channel();
+        cluster.engines[0].remove_frontend(volume, id, move |result| {
+            let _ = sender.send(result);
+        });
+        removed
+    };
+    let removed = [remove(), remove()];
+    // Orders are obeyed in turn: both have been.
+    cluster.status(0);
+    drop(ours);
+    for removed in removed {
+        let result = removed.recv_timeout(Duration::from_secs(20)).expect("an answer");
+        assert!(result.is_ok(), "{result:?}");
+    }
+}

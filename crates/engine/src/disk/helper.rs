@@ -15,7 +15,6 @@ use std::sync::mpsc::{Sender, channel};
 use evenkeel_core::Extent;
 
 use super::room::RoomFailure;
-use crate::error::{Answer, EngineError};
 use crate::slab::Key;
 
 /// What has been done, which the worker takes note of.
@@ -25,8 +24,11 @@ pub(crate) enum Done {
     /// A step of making room is written.
     RoomMade { replica: Key, result: Result<(), RoomFailure> },
     /// A file is closed.
-    Closed { result: Result<(), EngineError>, answer: Answer<Result<(), EngineError>> },
+    Closed { tell: Closed },
 }
+
+/// Tells whoever awaits it that a file is closed.
+pub(crate) type Closed = Box<dyn FnOnce() + Send>;
 
 /// Tells the worker what has been done. It is called on threads of disks.
 pub(crate) type Teller = Arc<dyn Fn(Done) + Send + Sync>;
@@ -58,15 +60,10 @@ fn thread(name: &str, teller: Teller) -> io::Result<Sender<Task>> {
     Ok(sender)
 }
 
-fn close_on(
-    thread: &Sender<Task>,
-    file: impl Send + 'static,
-    result: Result<(), EngineError>,
-    answer: Answer<Result<(), EngineError>>,
-) {
+fn close_on(thread: &Sender<Task>, file: impl Send + 'static, tell: Closed) {
     let task: Task = Box::new(move || {
         drop(file);
-        Done::Closed { result, answer }
+        Done::Closed { tell }
     });
     // A thread lives as long as this end of its channel.
     let _ = thread.send(task);
@@ -111,26 +108,20 @@ impl Helper {
         }
     }
 
-    /// Closes a file, which waits for what the system still does with it, and has this answered
-    /// then.
-    pub(crate) fn close(
-        mut self,
-        file: impl Send + 'static,
-        result: Result<(), EngineError>,
-        answer: Answer<Result<(), EngineError>>,
-    ) {
+    /// Closes a file, which waits for what the system still does with it, and has that told then.
+    pub(crate) fn close(mut self, file: impl Send + 'static, tell: Closed) {
         // After all that was asked of the helper, if there is one.
         let thread = match self.prepare() {
             Ok(()) => self.tasks.as_ref().unwrap_or(&self.closer.0),
             Err(_) => &self.closer.0,
         };
-        close_on(thread, file, result, answer);
+        close_on(thread, file, tell);
     }
 
     /// Closes a file because the worker ends: many are closed then, and no thread is begun for
     /// that.
     pub(super) fn close_at_end(self, file: impl Send + 'static) {
         let thread = self.tasks.as_ref().unwrap_or(&self.closer.0);
-        close_on(thread, file, Ok(()), Box::new(drop));
+        close_on(thread, file, Box::new(|| ()));
     }
 }

@@ -39,6 +39,7 @@ use self::filters::{Checksums, DataWrite, End, Request};
 use self::flushes::Failures;
 pub(crate) use self::flushes::Flushes;
 use self::growth::Growth;
+use self::helper::Closed;
 pub(crate) use self::helper::{Closer, Done, Helper, Teller};
 pub(crate) use self::io::Access;
 use self::io::Io;
@@ -52,7 +53,6 @@ pub use self::room::{RoomStep, RoomTask};
 use self::superblocks::{Saved, Superblocks};
 pub use self::tables::Tables;
 use crate::counters::{DiskCounters, Kind};
-use crate::error::{Answer, EngineError};
 use crate::memory::{Buffer, Pool};
 use crate::ring::{Completion, Ring};
 use crate::slab::Key;
@@ -219,9 +219,9 @@ impl<I: Io> Disk<I> {
         }
     }
 
-    /// Closes the file and gives its lock up, before the answer. Nothing may be under way.
-    pub(crate) fn close(self, answer: Answer<Result<(), EngineError>>) {
-        self.helper.close(self.data.into_file(), Ok(()), answer);
+    /// Closes the file and gives its lock up, before that is told. Nothing may be under way.
+    pub(crate) fn close(self, tell: Closed) {
+        self.helper.close(self.data.into_file(), tell);
     }
 
     /// Closes the file because the worker ends, whatever is under way.

@@ -29,7 +29,8 @@ pub(super) struct FrontendHost {
     state: State,
     /// Drivers' commands under way: memory that they name must stay.
     commands: usize,
-    answer: Option<Answer<Result<(), EngineError>>>,
+    /// Who has asked for it to be stopped: to be told when its descriptors are closed.
+    stopping: Vec<Answer<Result<(), EngineError>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl FrontendHost {
             channels: BTreeMap::new(),
             state: State::Running,
             commands: 0,
-            answer: None,
+            stopping: Vec::new(),
         }
     }
 
@@ -315,10 +316,11 @@ impl Worker {
         }
     }
 
-    /// Stops a front end; the answer comes when its descriptors are closed.
+    /// Stops a front end; the answer comes when its descriptors are closed. So it does to all who
+    /// ask for that until then.
     pub(super) fn stop_frontend(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
         if let Some(host) = self.frontends.get_mut(key) {
-            host.answer = Some(answer);
+            host.stopping.push(answer);
             self.work.push_back(Work::Frontend(key, FrontendEvent::Stopping));
         }
     }
@@ -329,7 +331,7 @@ impl Worker {
         let host = self.frontends.get_mut(key).filter(|host| host.state != State::Retired);
         let Some(host) = host else { return };
         host.state = State::Retired;
-        let (volume, answer) = (host.volume, host.answer.take());
+        let (volume, answers) = (host.volume, std::mem::take(&mut host.stopping));
         for channel in std::mem::take(&mut host.channels).into_values() {
             self.close_channel(&channel);
         }
@@ -337,9 +339,7 @@ impl Worker {
             volume.frontends.retain(|frontend| *frontend != key);
         }
         self.forget_retired(key);
-        if let Some(answer) = answer {
-            answer(Ok(()));
-        }
+        answers.into_iter().for_each(|answer| answer(Ok(())));
         self.finish_end(volume);
     }
 

@@ -67,7 +67,7 @@ impl Worker {
                 self.disk_mapped(replica, job, extents);
             }
             Order::Disk(Done::RoomMade { replica, result }) => self.room_made(replica, result),
-            Order::Disk(Done::Closed { result, answer }) => answer(result),
+            Order::Disk(Done::Closed { tell }) => tell(),
             // Taken by the loop.
             Order::Stop => {}
         }
@@ -78,13 +78,13 @@ impl Worker {
     }
 
     fn is_closing(&self, replica: Key) -> bool {
-        self.replicas.get(replica).is_none_or(|host| host.closing.is_some())
+        self.replicas.get(replica).is_none_or(ReplicaHost::is_closing)
     }
 
     fn open_replica(&mut self, replica: OpenReplica, answer: Answer<Result<(), EngineError>>) {
         if let Some(refused) = self.refuses(&replica) {
             // Closing it may wait for its disk.
-            return self.helper().close(replica.file, Err(refused), answer);
+            return self.helper().close(replica.file, Box::new(move || answer(Err(refused))));
         }
         let OpenReplica { file, newest, layout, tables, allocation, checksums, flushes, config } =
             replica;
@@ -95,8 +95,13 @@ impl Worker {
         let disk = Disk::open(found, self.helper());
         let volume = self.volume_key(id);
         let core = Replica::new(config, self.now);
-        let key =
-            self.replicas.insert(ReplicaHost { volume, core, disk, armed: None, closing: None });
+        let key = self.replicas.insert(ReplicaHost {
+            volume,
+            core,
+            disk,
+            armed: None,
+            closing: Vec::new(),
+        });
         if let Some(volume) = self.volumes.get_mut(volume) {
             volume.replicas.push((replica_id, key));
         }

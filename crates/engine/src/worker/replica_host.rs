@@ -20,14 +20,19 @@ pub(super) struct ReplicaHost {
     pub(super) core: Replica<Buffer>,
     pub(super) disk: Disk,
     pub(super) armed: Option<Instant>,
-    /// Set when the replica is being closed: to be told when the disk is idle.
-    pub(super) closing: Option<Answer<Result<(), EngineError>>>,
+    /// Who has asked for the replica to be closed: to be told when its disk is.
+    pub(super) closing: Vec<Answer<Result<(), EngineError>>>,
 }
 
 impl ReplicaHost {
-    /// Whether it is to be closed, and nothing is under way on its disk.
+    /// Whether it is to be closed.
+    pub(super) const fn is_closing(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
+    /// The same, and nothing is under way on its disk.
     fn is_closed(&self) -> bool {
-        self.closing.is_some() && self.disk.is_idle()
+        self.is_closing() && self.disk.is_idle()
     }
 }
 
@@ -44,7 +49,7 @@ impl Worker {
             _ => {}
         }
         // One that is being closed hears nothing more.
-        let replica = self.replicas.get_mut(key).filter(|replica| replica.closing.is_none());
+        let replica = self.replicas.get_mut(key).filter(|replica| !replica.is_closing());
         let Some(replica) = replica else { return };
         let mut effects = std::mem::take(&mut self.replica_effects);
         replica.core.step(self.now, event, &mut effects);
@@ -161,14 +166,15 @@ impl Worker {
         self.work.push_back(Work::Replica(key, ReplicaEvent::SourceLink { replica, link }));
     }
 
-    /// Closes a replica's links; its disk is closed when it is idle.
+    /// Closes a replica's links; its disk is closed when it is idle. All who ask for that until then
+    /// are answered when it is closed.
     pub(super) fn close_replica(&mut self, key: Key, answer: Answer<Result<(), EngineError>>) {
         self.close_links_of_replica(key);
         let Some(host) = self.replicas.get_mut(key) else {
-            debug_assert!(false, "a replica is closed once");
+            debug_assert!(false, "a replica is found by its identity while it is there");
             return;
         };
-        host.closing = Some(answer);
+        host.closing.push(answer);
         let (volume, id) = (host.volume, host.disk.replica());
         if let Some(volume) = self.volumes.get_mut(volume) {
             volume.connects.retain(|_, (caller, _)| *caller != Caller::Replica(id));
@@ -185,8 +191,7 @@ impl Worker {
             volume.replicas.retain(|(_, replica)| *replica != key);
         }
         self.forget_unused_volume(host.volume);
-        if let Some(answer) = host.closing {
-            host.disk.close(answer);
-        }
+        let answers = host.closing;
+        host.disk.close(Box::new(move || answers.into_iter().for_each(|answer| answer(Ok(())))));
     }
 }
