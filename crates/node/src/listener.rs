@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use crate::admission;
 use crate::api::server;
 use crate::config::{Address, Config};
-use crate::coordinator::{Answer, Caller, NodeLiveness, Request};
+use crate::coordinator::{Answer, Caller, Request};
 use crate::http::{self, Accepted, Socket};
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
@@ -105,48 +105,49 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest),
         other => other,
     };
     let certificate = stream.certificate();
-    let newest = if certificate.is_some() { newest_nodes(node).await } else { Vec::new() };
-    let admit = |hello: &Hello| {
+    let admit = async |hello: Hello| {
         if let Some(certificate) = &certificate {
-            identify(certificate, hello, node, &newest)?;
+            identify(certificate, &hello, node).await?;
         }
-        admit(hello, node)
+        admit(&hello, node)
     };
     let is_member = |other| node.coordinator.node(other).is_some();
     let guest = hello::accept(&mut stream, &node.credentials, is_member, admit).await;
     guest.map(|guest| (stream, guest)).map_err(|e| e.to_string())
 }
 
-/// The nodes, as the coordinator knows them that this node serves: the list that a node keeps may
-/// lack one that has just joined. Empty where others serve it.
-async fn newest_nodes(node: &Node) -> Vec<NodeLiveness> {
-    if !node.config.coordinator.here {
-        return Vec::new();
-    }
-    match node.coordinator.call_once(Request::Nodes).await {
-        Ok(Answer::Nodes(nodes)) => nodes,
-        _ => Vec::new(),
-    }
-}
-
 /// Whether a guest is the node that it says, by its certificate: that has the name, and the name
-/// belongs to the identity. `newest`: the nodes of which more is known than is kept here.
-fn identify(
+/// belongs to the identity.
+async fn identify(
     certificate: &CertificateDer<'_>,
     hello: &Hello,
     node: &Node,
-    newest: &[NodeLiveness],
 ) -> Result<(), Refusal> {
     let refusal = |text| Refusal { reason: Reason::Other, text };
     tls::check_name(certificate, &hello.node_name).map_err(refusal)?;
-    let id = hello.node.to_string();
-    let known = newest.iter().find(|known| known.node.id == id).cloned();
-    match known.or_else(|| node.coordinator.node(hello.node)) {
-        Some(known) if known.node.name != hello.node_name => Err(refusal(format!(
-            "this identity belongs to node {}, which keeps its name while certificates tell who a node is; to rename it, remove it from the cluster and join anew",
-            known.node.name
+    match name_of(node, hello).await {
+        Some(name) if name != hello.node_name => Err(refusal(format!(
+            "this identity belongs to node {name}, which keeps its name while certificates tell who a node is; to rename it, remove it from the cluster and join anew"
         ))),
         _ => Ok(()),
+    }
+}
+
+/// The name that belongs to a guest's identity. The list of nodes that is kept here may lack one
+/// that has just joined: if it does not bear the guest out, the coordinator is asked that this node
+/// serves.
+async fn name_of(node: &Node, hello: &Hello) -> Option<String> {
+    let kept = node.coordinator.node(hello.node).map(|kept| kept.node.name);
+    if !node.config.coordinator.here || kept.as_ref() == Some(&hello.node_name) {
+        return kept;
+    }
+    let id = hello.node.to_string();
+    match node.coordinator.call_once(Request::Nodes).await {
+        Ok(Answer::Nodes(nodes)) => {
+            let found = nodes.into_iter().find(|newest| newest.node.id == id);
+            found.map(|newest| newest.node.name).or(kept)
+        }
+        _ => kept,
     }
 }
 

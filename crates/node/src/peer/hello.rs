@@ -190,26 +190,20 @@ pub async fn connect(
 ///
 /// # Errors
 /// If the guest is refused (it has been told why), or speaks something else.
-pub async fn accept(
+pub async fn accept<A: Future<Output = Result<(), Refusal>>>(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     credentials: &Credentials,
     is_member: impl FnOnce(NodeId) -> bool,
-    admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
+    admit: impl FnOnce(Hello) -> A,
 ) -> Result<Guest, HelloError> {
     let hello_bytes = read_part(stream).await?;
     let hello = Hello::decode(&hello_bytes).map_err(broken)?;
-    let outcome = judge(&hello, credentials, is_member).and_then(|version| {
-        // Without a key there is nothing left to prove; with one, the purpose is looked at only
-        // after the proof, so that strangers learn nothing.
-        if credentials.key.is_none() {
-            admit_version(&hello, version, admit)
-        } else {
-            Ok((version, Some(admit)))
-        }
-    });
-    let (outcome, admit) = match outcome {
-        Ok((version, admit)) => (Ok(version), admit),
-        Err(refusal) => (Err(refusal), None),
+    // Without a key there is nothing left to prove; with one, the purpose is looked at only after
+    // the proof, so that strangers learn nothing.
+    let (outcome, admit) = match (judge(&hello, credentials, is_member), &credentials.key) {
+        (Ok(version), None) => (admit(hello.clone()).await.map(|()| version), None),
+        (Ok(version), Some(_)) => (Ok(version), Some(admit)),
+        (Err(refusal), _) => (Err(refusal), None),
     };
     let authentication =
         if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
@@ -235,9 +229,10 @@ pub async fn accept(
         let proof = read_part(stream).await.map_err(after_proof);
         let proof = Proof::decode(&proof.map_err(|e| e.of_guest(&hello))?).map_err(broken)?;
         let input = proof_input(Side::Connecting, &hello_bytes, &answer);
-        let verdict = match key.verify(&input, &proof) {
-            true => admit.map_or(Ok(()), |admit| admit(&hello)),
-            false => Err(Refusal {
+        let verdict = match (key.verify(&input, &proof), admit) {
+            (true, Some(admit)) => admit(hello.clone()).await,
+            (true, None) => Ok(()),
+            (false, _) => Err(Refusal {
                 reason: Reason::KeyDiffers,
                 text: "the keys differ: give all nodes the same peer.key_file".into(),
             }),
@@ -251,14 +246,6 @@ pub async fn accept(
         start: hello.start,
         purpose: hello.purpose,
     })
-}
-
-fn admit_version<F: FnOnce(&Hello) -> Result<(), Refusal>>(
-    hello: &Hello,
-    version: u16,
-    admit: F,
-) -> Result<(u16, Option<F>), Refusal> {
-    admit(hello).map(|()| (version, None))
 }
 
 fn judge(

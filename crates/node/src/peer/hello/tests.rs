@@ -29,7 +29,7 @@ async fn both_are_told_that_their_keys_differ() {
         drop(near);
         connected.unwrap_err().to_string()
     };
-    let accepts = accept(&mut far, &host, |_| false, |_| Ok(()));
+    let accepts = accept(&mut far, &host, |_| false, async |_| Ok(()));
     let (told_guest, told_host) = tokio::join!(connects, accepts);
     assert!(told_guest.contains("beta has another key"), "{told_guest}");
     let told_host = told_host.unwrap_err().to_string();
