@@ -32,6 +32,7 @@ mod keyed_lock;
 mod late_disks;
 mod listener;
 mod log;
+mod log_limit;
 pub mod membership;
 pub mod metrics;
 pub mod nbd;

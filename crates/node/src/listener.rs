@@ -11,6 +11,7 @@ use crate::api::server;
 use crate::config::{Address, Config};
 use crate::coordinator::{Answer, Caller, Request};
 use crate::http::{self, Accepted, Socket};
+use crate::log_limit::LogLimit;
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp};
@@ -57,13 +58,14 @@ impl PeerListener {
     pub fn serve(self, node: &Arc<Node>) {
         let most = node.config.peer.max_unauthenticated;
         let seats = Seats::new(most, "peers that have not proved who they are");
+        let log = Arc::new(LogLimit::default());
         for socket in self.sockets {
-            tokio::spawn(accept_all(socket, node.clone(), seats.clone()));
+            tokio::spawn(accept_all(socket, node.clone(), seats.clone(), log.clone()));
         }
     }
 }
 
-async fn accept_all(socket: Socket, node: Arc<Node>, seats: Arc<Seats>) {
+async fn accept_all(socket: Socket, node: Arc<Node>, seats: Arc<Seats>, log: Arc<LogLimit>) {
     let mut stopping = node.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
@@ -71,8 +73,9 @@ async fn accept_all(socket: Socket, node: Arc<Node>, seats: Arc<Seats>) {
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         match accepted {
-            Ok(Accepted { stream, from, source }) => {
-                drop(tokio::spawn(greet(stream, from, node.clone(), seats.take(source))));
+            Ok(accepted) => {
+                let seat = seats.take(accepted.source);
+                drop(tokio::spawn(greet(accepted, node.clone(), seat, log.clone())));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection from a peer");
@@ -83,17 +86,21 @@ async fn accept_all(socket: Socket, node: Arc<Node>, seats: Arc<Seats>) {
 }
 
 /// The first seconds of a connection.
-async fn greet(raw: PeerStream, from: String, node: Arc<Node>, mut seat: Seat) {
+async fn greet(accepted: Accepted, node: Arc<Node>, mut seat: Seat, log: Arc<LogLimit>) {
+    let Accepted { stream: raw, from, source } = accepted;
     let deadline = Duration::from_secs(node.config.peer.handshake_seconds);
     let greeted = tokio::select! {
         greeted = tokio::time::timeout(deadline, prove(raw, &node)) => greeted,
         () = seat.gone() => return,
     };
     drop(seat);
-    match greeted {
-        Ok(Ok((stream, guest))) => serve(stream, guest, from, node).await,
-        Ok(Err(error)) => tracing::warn!(%from, %error, "closed a connection from a peer"),
-        Err(_) => tracing::warn!(%from, "closed a connection: it did not say who it is in time"),
+    let why = match greeted {
+        Ok(Ok((stream, guest))) => return serve(stream, guest, from, node).await,
+        Ok(Err(error)) => error,
+        Err(_) => "it did not say who it is in time".to_owned(),
+    };
+    if let Some(left_out) = log.line(source) {
+        tracing::warn!(%from, %why, "closed a connection from a peer{left_out}");
     }
 }
 

@@ -21,6 +21,7 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::config::Config;
 use crate::http;
+use crate::log_limit::LogLimit;
 use crate::node::Node;
 use crate::peer::stream::PeerStream;
 use crate::peer::tls;
@@ -47,6 +48,7 @@ pub struct NbdServer {
     directory: PathBuf,
     choosing: Arc<Seats>,
     clients: Arc<Clients>,
+    log: Arc<LogLimit>,
 }
 
 struct Served {
@@ -62,6 +64,8 @@ struct Choice {
     /// On a unix socket of its own, an export is chosen by the empty name too.
     default: bool,
     clients: Arc<Clients>,
+    source: Source,
+    log: Arc<LogLimit>,
 }
 
 impl Exports for Choice {
@@ -78,12 +82,12 @@ impl Exports for Choice {
 
     fn has_room(&self, export: &Export) -> bool {
         let room = self.clients.has_room(export.volume);
-        if !room {
+        if !room && let Some(left_out) = self.log.line(self.source) {
             let most = self.clients.most();
             tracing::warn!(
                 volume = export.name,
                 most,
-                "refused an NBD client: the volume has as many as nbd.max_clients permits"
+                "refused an NBD client: the volume has as many as nbd.max_clients permits{left_out}"
             );
         }
         room
@@ -111,6 +115,7 @@ impl NbdServer {
             directory: config.runtime.join("nbd"),
             choosing: Seats::new(MAX_CHOOSING, "NBD clients that have not chosen an export"),
             clients: Clients::new(config.nbd.max_clients),
+            log: Arc::default(),
         };
         Ok((server, listeners))
     }
@@ -173,26 +178,29 @@ impl NbdServer {
     }
 
     /// The exports of all volumes that may be chosen on TCP.
-    fn on_tcp(&self) -> Choice {
+    fn on_tcp(&self, source: Source) -> Choice {
         let exports = self.lock().values().filter(|s| s.tcp).map(|s| s.export.clone()).collect();
-        Choice { exports, default: false, clients: self.clients.clone() }
+        let (clients, log) = (self.clients.clone(), self.log.clone());
+        Choice { exports, default: false, clients, source, log }
+    }
+
+    /// The one export of a unix socket.
+    fn alone(&self, export: Export, source: Source) -> Choice {
+        let (clients, log) = (self.clients.clone(), self.log.clone());
+        Choice { exports: vec![export], default: true, clients, source, log }
     }
 }
 
 async fn accept_unix(listener: UnixListener, node: Arc<Node>, export: Export) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let (exports, clients) = (vec![export.clone()], node.nbd.clients.clone());
-                let choice = Choice { exports, default: true, clients };
-                match Source::of(&stream) {
-                    Ok(source) => {
-                        let from = ("unix socket".into(), source);
-                        greet(&node, PeerStream::Unix(stream), from, choice, None);
-                    }
-                    Err(error) => failed(&error).await,
+            Ok((stream, _)) => match Source::of(&stream) {
+                Ok(source) => {
+                    let choice = node.nbd.alone(export.clone(), source);
+                    greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice, None);
                 }
-            }
+                Err(error) => failed(&error).await,
+            },
             Err(error) => failed(&error).await,
         }
     }
@@ -210,9 +218,8 @@ pub async fn accept_tcp(listener: TcpListener, node: Arc<Node>) {
             Ok((stream, from)) => {
                 // Without it small answers wait for a timer; the connection works all the same.
                 let _ = stream.set_nodelay(true);
-                let (choice, tls) = (node.nbd.on_tcp(), node.nbd.tls.clone());
-                let from = (from.to_string(), from.into());
-                greet(&node, PeerStream::Tcp(stream), from, choice, tls);
+                let (choice, tls) = (node.nbd.on_tcp(from.into()), node.nbd.tls.clone());
+                greet(&node, PeerStream::Tcp(stream), from.to_string(), choice, tls);
             }
             Err(error) => failed(&error).await,
         }
@@ -228,10 +235,11 @@ async fn failed(error: &std::io::Error) {
 fn greet(
     node: &Arc<Node>,
     stream: PeerStream,
-    (from, source): (String, Source),
+    from: String,
     choice: Choice,
     tls: Option<Arc<ServerConfig>>,
 ) {
+    let source = choice.source;
     let mut seat = node.nbd.choosing.take(source);
     let node = node.clone();
     tokio::spawn(async move {
@@ -240,13 +248,16 @@ fn greet(
             () = seat.gone() => return,
         };
         drop(seat);
-        match chosen {
-            Ok(Ok(Some((stream, negotiated)))) => serve(&node, stream, negotiated, from).await,
-            Ok(Ok(None)) => tracing::debug!(%from, "an NBD client chose nothing"),
-            Ok(Err(why)) => tracing::warn!(%from, %why, "closed the connection of an NBD client"),
-            Err(_) => {
-                tracing::warn!(%from, "closed the connection of an NBD client: it did not choose in time")
+        let why = match chosen {
+            Ok(Ok(Some((stream, negotiated)))) => {
+                return serve(&node, stream, negotiated, (from, source)).await;
             }
+            Ok(Ok(None)) => return tracing::debug!(%from, "an NBD client chose nothing"),
+            Ok(Err(why)) => why,
+            Err(_) => "it did not choose in time".to_owned(),
+        };
+        if let Some(left_out) = node.nbd.log.line(source) {
+            tracing::warn!(%from, %why, "closed the connection of an NBD client{left_out}");
         }
     });
 }
@@ -318,13 +329,21 @@ fn advice(error: &std::io::Error) -> &'static str {
 }
 
 /// Hands a client over to the engine.
-async fn serve(node: &Arc<Node>, stream: PeerStream, negotiated: Negotiated, from: String) {
+async fn serve(
+    node: &Arc<Node>,
+    stream: PeerStream,
+    negotiated: Negotiated,
+    (from, source): (String, Source),
+) {
     let volume: VolumeId = negotiated.export.volume;
     let name = negotiated.export.name.clone();
     // Among several that choose at the same time, room for one was seen by all.
     let Some(seat) = node.nbd.clients.admit(volume) else {
-        let most = node.nbd.clients.most();
-        return tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits");
+        if let Some(left_out) = node.nbd.log.line(source) {
+            let most = node.nbd.clients.most();
+            tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits{left_out}");
+        }
+        return;
     };
     let socket = match stream.into_plain_fd() {
         Ok(socket) => socket,
