@@ -18,6 +18,7 @@ const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
 const LOOP_SET_CAPACITY: libc::c_ulong = 0x4C07;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const BLKGETDISKSEQ: libc::c_ulong = 0x8008_1280;
 
 const LO_FLAGS_PARTSCAN: u32 = 8;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
@@ -134,14 +135,8 @@ fn open_device(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)
 }
 
-/// Takes the file away from the loop device: at once if nobody else has the device open, otherwise
-/// when the last one closes it.
-pub fn clear(number: u32) -> io::Result<()> {
-    let device = open_device(&device_path(number))?;
-    clear_open(&device)
-}
-
-/// As [`clear`], of a device that is open already.
+/// Takes the file away from an open loop device: at once if nobody else has it open, otherwise when
+/// the last one closes it.
 pub fn clear_open(device: &File) -> io::Result<()> {
     // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD) } == 0 {
@@ -174,20 +169,68 @@ pub fn backing_file(number: u32) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(text)))
 }
 
+/// A loop device as it was when it had a certain file. Its number alone may stand for another file
+/// by the next moment.
+#[derive(Debug)]
+pub struct Bound {
+    number: u32,
+    /// What the kernel counts whenever a disk gets another medium; `None`: before Linux 5.15.
+    sequence: Option<u64>,
+}
+
+impl Bound {
+    fn over(number: u32, file: &Path) -> Option<Self> {
+        // In this order: of a device that changes in between, the older count is remembered.
+        let sequence = shown_sequence(number);
+        let is_over = backing_file(number).is_some_and(|backing| backing == file);
+        is_over.then_some(Self { number, sequence })
+    }
+
+    /// The path of the device.
+    pub fn path(&self) -> PathBuf {
+        device_path(self.number)
+    }
+
+    /// Whether the device still has the file.
+    pub fn has_file(&self) -> bool {
+        backing_file(self.number).is_some() && shown_sequence(self.number) == self.sequence
+    }
+
+    /// Takes the file away: at once if nobody has the device open, otherwise when the last one
+    /// closes it. A device that has got another file since is left alone.
+    pub fn clear(&self) -> io::Result<()> {
+        let device = open_device(&self.path())?;
+        // Held open it does not get another file.
+        match self.sequence.is_some() && sequence(&device)? != self.sequence {
+            true => Ok(()),
+            false => clear_open(&device),
+        }
+    }
+}
+
+fn shown_sequence(number: u32) -> Option<u64> {
+    fs::read_to_string(format!("/sys/block/loop{number}/diskseq")).ok()?.trim().parse().ok()
+}
+
+fn sequence(device: &File) -> io::Result<Option<u64>> {
+    let mut sequence = 0u64;
+    // SAFETY: the ioctl writes a `u64`, which the argument is.
+    match unsafe { libc::ioctl(device.as_raw_fd(), BLKGETDISKSEQ, &raw mut sequence) } {
+        0 => Ok(Some(sequence)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The loop devices over `file`.
-pub fn over(file: &Path) -> io::Result<Vec<u32>> {
-    let mut numbers = Vec::new();
+pub fn over(file: &Path) -> io::Result<Vec<Bound>> {
+    let mut bound = Vec::new();
     for entry in fs::read_dir("/sys/block")? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix("loop")?.parse().ok());
-        if let Some(number) = number
-            && backing_file(number).is_some_and(|backing| backing == file)
-        {
-            numbers.push(number);
-        }
+        bound.extend(number.and_then(|number| Bound::over(number, file)));
     }
-    numbers.sort_unstable();
-    Ok(numbers)
+    bound.sort_unstable_by_key(|device| device.number);
+    Ok(bound)
 }
 
 /// The number in the path of a loop device, if it is one.

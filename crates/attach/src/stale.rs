@@ -101,20 +101,21 @@ fn take_loops(
     cleaned_up: &mut CleanedUp,
 ) -> Result<(), AttachError> {
     let directory = place.directory(name);
-    let numbers = loop_device::over(&place.file(name))
+    let devices = loop_device::over(&place.file(name))
         .map_err(AttachError::system("can't list the loop devices"))?;
     // Whoever waits for the volume gets an error now; only then are the devices touched.
     mount::unmount(&directory)
         .map_err(AttachError::system(format!("can't unmount {}", directory.display())))?;
-    for number in numbers {
-        let device = loop_device::device_path(number);
+    for bound in devices {
+        let device = bound.path();
         let users = users_of(&device)?;
         if filesystems == Filesystems::Unmount {
             cleaned_up.unmounted.extend(unmount_all(&users));
         }
-        loop_device::clear(number)
+        bound
+            .clear()
             .map_err(AttachError::system(format!("can't free {}", device.display())))?;
-        if loop_device::backing_file(number).is_some() {
+        if bound.has_file() {
             cleaned_up.note_users(&device, users);
         }
         cleaned_up.devices.push(device);
@@ -206,7 +207,7 @@ pub(crate) fn would_unlink(place: &Place, name: &str, target: &Path) -> Result<b
     let is_noted = place.record(name).and_then(|record| record.device).as_deref() == Some(target);
     let own = loop_device::over(&place.file(name))
         .map_err(AttachError::system("can't list the loop devices"))?;
-    let is_own = own.into_iter().any(|number| loop_device::device_path(number) == target);
+    let is_own = own.iter().any(|device| device.path() == target);
     Ok(is_noted || is_own || is_free(target))
 }
 
