@@ -1,9 +1,9 @@
 //! Where an attached volume has its things: in the runtime directory and in `/dev/evenkeel`.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ impl Place {
 
     /// Points the stable name to the device.
     pub(crate) fn link_to(&self, name: &str, device: &Path) -> io::Result<()> {
-        fs::create_dir_all(&self.devices)?;
+        make_readable(&self.devices)?;
         // A name that no volume can have, and not the same for two nodes on one machine.
         let new = self.devices.join(format!(".{name}.{}", std::process::id()));
         remove_if_there(&new)?;
@@ -127,6 +127,15 @@ impl Place {
     pub(crate) fn unlink(&self, name: &str) -> io::Result<()> {
         remove_if_there(&self.link(name))
     }
+}
+
+/// Makes a directory in which others find names, whatever this process's umask is.
+fn make_readable(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
 }
 
 fn remove_if_there(file: &Path) -> io::Result<()> {

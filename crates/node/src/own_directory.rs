@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::process::geteuid;
@@ -54,12 +54,17 @@ pub fn exposed(path: &Path) -> io::Result<Option<Exposed>> {
     })
 }
 
-/// Makes a directory for sockets, if it is not there.
+/// Makes a directory for sockets, if it is not there. Others find the sockets in it, whatever this
+/// process's umask is.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn make_for_sockets(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(SOCKETS_MODE).create(path)
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKETS_MODE))
 }
 
 /// Makes the directory that a key of the configuration names for sockets, and holds it to the rule.
