@@ -112,9 +112,7 @@ fn take_loops(
         if filesystems == Filesystems::Unmount {
             cleaned_up.unmounted.extend(unmount_all(&users));
         }
-        bound
-            .clear()
-            .map_err(AttachError::system(format!("can't free {}", device.display())))?;
+        bound.clear().map_err(AttachError::system(format!("can't free {}", device.display())))?;
         if bound.has_file() {
             cleaned_up.note_users(&device, users);
         }

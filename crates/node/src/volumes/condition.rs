@@ -186,7 +186,15 @@ impl ReplicaFacts {
         status.state = conversions::state(self.state);
         status.cause = conversions::cause(self.cause());
         status.reach = self.reach();
-        status.reason = self.reason(setting);
+        status.reason = self.reason_of_wait(status).or_else(|| self.reason(setting));
+    }
+
+    /// Why a replica that a primary could rebuild now is not being rebuilt.
+    fn reason_of_wait(&self, status: &ReplicaStatus) -> Option<String> {
+        let is_rebuilding = self.state == ReplicaState::Rebuilding && !self.leaves && !self.apart;
+        let waits_for = status.rebuild.as_ref()?.waits_for.as_ref()?;
+        let is_there = status.reach == ReplicaReach::Answers;
+        (is_rebuilding && is_there).then(|| messages::rebuild_waits(self.cause, waits_for))
     }
 }
 

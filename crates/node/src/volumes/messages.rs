@@ -272,6 +272,13 @@ pub(super) fn leaving(cause: Cause) -> String {
     format!("{cause}; it leaves the mirror as soon as the coordinator answers")
 }
 
+/// That the rebuild of a replica stands still.
+pub(super) fn rebuild_waits(cause: Cause, waits_for: &str) -> String {
+    let why = cause.to_string();
+    let because = if why.is_empty() { why } else { format!(": {why}") };
+    format!("it lacks writes{because}; its rebuild waits: {waits_for}")
+}
+
 /// That a replica on which the view counts does not answer.
 pub(super) fn unreachable(state: ReplicaState) -> String {
     format!("it does not answer; it was {} when it last did", word(state))

@@ -449,7 +449,10 @@ fn rebuild(
     let waits_for = progress.waits_for.map(|wait| match wait {
         RebuildWait::Source => "a connection to its source".to_owned(),
         RebuildWait::Drain => "the primary, to drain a region".to_owned(),
-        RebuildWait::Operator => "an operator paused it".to_owned(),
+        RebuildWait::Operator => format!(
+            "an operator paused it, until `evenkeel volume rebuild {} --resume`",
+            attached.name()
+        ),
         RebuildWait::SourceMedium(offset) => format!("its source cannot read byte {offset}"),
     });
     Rebuild {

@@ -10,13 +10,16 @@ use crate::volumes::disk_errors::is_ended_by;
 
 /// How long requests that have failed are told before all else, in seconds.
 const RECENT: u64 = 60;
+/// How long after the last one requests count as failing, in seconds: whoever uses the volume has
+/// tried again by then.
+const FAILING: u64 = 10;
 /// The causes that are the volume's own: others are the client's, or that it is used elsewhere.
 const OWN_CAUSES: [&str; 5] = ["no-coordinator", "no-data", "medium", "no-space", "lost-writes"];
 
 /// Adds that requests fail, or failed a moment ago, which matters more than what a replica lacks;
 /// `now` in seconds since 1970. An error of the disk of a mirror's only in-sync replica counts
 /// until a verify finds nothing wrong: nobody makes up for it. That the disk is full counts while
-/// requests fail.
+/// requests fail, and while no other replica is known as the one that is full.
 pub fn note_failures(status: &mut VolumeStatus, now: u64) {
     let newest = |is: &dyn Fn(&FailedRequests) -> bool| {
         let found = status.failed.iter().filter(|failed| is(failed));
@@ -26,12 +29,12 @@ pub fn note_failures(status: &mut VolumeStatus, now: u64) {
     let recent = newest(&|failed| is_recent(failed) && OWN_CAUSES.contains(&failed.cause.as_str()));
     let of_disk = newest(&|failed| match failed.cause.as_str() {
         "medium" => !is_ended(status, failed.last),
-        "no-space" => is_recent(failed),
+        "no-space" => is_failing(failed, now) && !has_full_replica(status),
         _ => false,
     });
     let of_last = of_last_in_sync(status, of_disk.as_ref());
     let fails = match (recent, &of_last) {
-        (Some(newest), _) if holds_still(status, &newest) => {
+        (Some(newest), _) if holds_still(status, &newest, now) => {
             format!("requests fail: {}", newest.why)
         }
         (Some(newest), _) => past(&newest),
@@ -81,22 +84,43 @@ fn is_ended(status: &VolumeStatus, at: u64) -> bool {
     status.verify.as_ref().is_some_and(|verify| is_ended_by(verify, at))
 }
 
-/// Whether the next request may fail for the same reason. What only waits takes is over when
-/// nothing waits for it; of a disk nobody knows.
-fn holds_still(status: &VolumeStatus, failed: &FailedRequests) -> bool {
-    let awaited = match failed.cause.as_str() {
-        "no-coordinator" => WaitsFor::Coordinator,
-        "no-data" => WaitsFor::Replica,
-        _ => return true,
-    };
-    let waits = status.suspended.as_ref().filter(|_| status.state == VolumeState::Suspended);
-    waits.is_some_and(|waits| waits.waits_for == awaited)
+fn is_failing(failed: &FailedRequests, now: u64) -> bool {
+    now.saturating_sub(failed.last) <= FAILING
 }
 
-/// That requests failed, and do no more. Whoever had the volume mounted has to know.
+/// Whether a replica has left the volume because its disk is full. Then others have room.
+fn has_full_replica(status: &VolumeStatus) -> bool {
+    let mut replicas = status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    replicas.any(|replica| replica.cause == Some(types::ReplicaCause::NoSpace))
+}
+
+/// Whether the next request may fail for the same reason. What only waits takes is over when
+/// nothing waits for it.
+fn holds_still(status: &VolumeStatus, failed: &FailedRequests, now: u64) -> bool {
+    match awaited(failed) {
+        Some(awaited) => {
+            let waits = status.suspended.as_ref();
+            status.state == VolumeState::Suspended && waits.is_some_and(|w| w.waits_for == awaited)
+        }
+        None => is_failing(failed, now),
+    }
+}
+
+/// What a request waited for before it failed; `None`: it did not wait.
+fn awaited(failed: &FailedRequests) -> Option<WaitsFor> {
+    match failed.cause.as_str() {
+        "no-coordinator" => Some(WaitsFor::Coordinator),
+        "no-data" => Some(WaitsFor::Replica),
+        _ => None,
+    }
+}
+
+/// That requests failed. Whoever had the volume mounted has to know. Of a disk that failed nobody
+/// knows whether it does again.
 fn past(failed: &FailedRequests) -> String {
+    let over = if awaited(failed).is_some() { ", and do no more" } else { "" };
     format!(
-        "requests failed until {}, and do no more: {}; a filesystem on it may have become read-only",
+        "requests failed until {}{over}: {}; a filesystem on it may have become read-only",
         utc(failed.last),
         failed.why
     )

@@ -298,6 +298,24 @@ fn where_a_volume_is_wanted_is_said_beside_what_a_replica_lacks() {
 }
 
 #[test]
+fn a_rebuild_that_stands_still_copies_nothing() {
+    let fact =
+        ReplicaFacts { cause: Cause::Disconnected, ..replica(ReplicaState::Rebuilding, YES, YES) };
+    let facts = [in_sync(YES, YES), fact];
+    let mut status = concluded(&Account::Serving, &facts);
+    let copies = "replica n3:fast: it copies what it lacks: its connection was lost";
+    assert_eq!(status.reason.as_deref(), Some(copies));
+    status.mirrors[0].replicas[1].rebuild = serde_json::from_value(json!({
+        "done": 0, "total": 4096, "counting": false, "copied": 0, "rate": 0, "measuring": true,
+        "waits_for": "an operator paused it",
+    }))
+    .unwrap();
+    conclude(&mut status, &Account::Serving, &[facts.to_vec()]);
+    let waits = "replica n3:fast: it lacks writes: its connection was lost; its rebuild waits: an operator paused it";
+    assert_eq!(status.reason.as_deref(), Some(waits));
+}
+
+#[test]
 fn that_requests_fail_is_said_before_what_a_replica_lacks() {
     let mut status = concluded(&Account::Serving, &[in_sync(YES, YES), in_sync(YES, YES)]);
     status.failed = serde_json::from_value(json!([
@@ -311,9 +329,10 @@ fn that_requests_fail_is_said_before_what_a_replica_lacks() {
     note_failures(&mut status, 1061);
     assert_eq!(status.reason, None, "long past, or the client's own fault");
     note_failures(&mut status, 1060);
-    assert_eq!(status.reason.as_deref(), Some("requests fail: its disk is bad"));
+    let past = "requests failed until 1970-01-01 00:16:40 UTC: its disk is bad; a filesystem on it may have become read-only";
+    assert_eq!(status.reason.as_deref(), Some(past), "nobody has tried again");
     status.reason = Some("a replica is stale".into());
-    note_failures(&mut status, 1000);
+    note_failures(&mut status, 1010);
     let why = "requests fail: its disk is bad; a replica is stale";
     assert_eq!(status.reason.as_deref(), Some(why));
     assert_eq!(status.health, VolumeHealth::InSync, "there are two");
@@ -371,7 +390,15 @@ fn the_last_in_sync_replica_is_not_well_while_its_disk_fails() {
     assert_eq!(of(&rebuilt, "medium", 90_000).0, VolumeHealth::Degraded);
     assert_eq!(of(&alone, "no-space", 1010).0, VolumeHealth::Degraded);
     // Room may have been made; others are no matter of a disk.
+    let (health, reason) = of(&alone, "no-space", 1011);
+    assert_eq!(health, VolumeHealth::InSync);
+    assert!(reason.starts_with("requests failed until 1970-01-01 00:16:40 UTC: it"), "{reason}");
     assert_eq!(of(&alone, "no-space", 90_000), (VolumeHealth::InSync, String::new()));
+    // The one that was full is known, and it is not the last one.
+    let full = ReplicaFacts { cause: Cause::NoSpace, ..replica(ReplicaState::Faulty, YES, YES) };
+    let (_, reason) = of(&[in_sync(YES, YES), full], "no-space", 1005);
+    assert!(reason.starts_with("requests fail: it cannot be written; "), "{reason}");
+    assert!(!reason.contains("last in-sync replica"), "{reason}");
     assert_eq!(of(&alone, "no-coordinator", 1010).0, VolumeHealth::InSync);
     let worse = [in_sync(NO, YES)];
     assert_eq!(of(&worse, "medium", 1010).0, VolumeHealth::Unreachable);
