@@ -24,9 +24,12 @@ pub mod waiting;
 
 /// Most bytes of an answer that are read.
 const MAX_ANSWER: usize = 64 << 20;
-/// How long an answer may take when the caller does not say.
+/// How long the answer to a request for a change may take when the caller does not say.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The same for what reads whole replicas.
+/// The same of what only tells something: twice as long as a node takes that asks others in vain.
+/// A monitor wants to know that nothing comes.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// How long an answer may take for which whole replicas are read.
 const LONG_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the node may take to accept the connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -99,7 +102,7 @@ impl Client {
     /// # Errors
     /// If the node is not there, or says no.
     pub fn get(&self, path: &str) -> Result<Answer, Failure> {
-        self.call(Method::GET, path, None, PATIENCE)
+        self.call(Method::GET, path, None, READ_PATIENCE)
     }
 
     /// Asks for something that may take long to find out, as when data are compared.

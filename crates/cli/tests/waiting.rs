@@ -79,3 +79,18 @@ fn a_command_that_does_not_wait_says_nothing_of_it() {
     let output = attach(Duration::ZERO, &[]);
     assert_eq!(String::from_utf8(output.stderr).unwrap(), REFUSED);
 }
+
+/// A monitor wants a code, not a command that hangs.
+#[test]
+fn a_question_to_a_node_that_stands_still_ends() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("api.sock");
+    // The kernel accepts for it; nobody reads.
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(["volume", "list", "--quiet", "--socket"]).arg(&socket);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("does not answer\n  why: nothing came for 30 s\n"), "{said}");
+    assert_eq!(output.status.code(), Some(5));
+}
