@@ -19,3 +19,11 @@ pub fn unix_seconds_ago(age: Duration) -> Option<u64> {
     const HALF: Duration = Duration::from_millis(500);
     since_epoch().checked_sub(age).map(|moment| (moment + HALF).as_secs())
 }
+
+/// A moment in seconds since 1970, as in `2026-11-27 05:24:25 UTC`.
+#[must_use]
+pub fn utc(seconds: u64) -> String {
+    let at = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
+    let at = at.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}

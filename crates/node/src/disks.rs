@@ -23,6 +23,7 @@ mod again;
 mod deletion;
 mod device;
 mod directory;
+mod errors;
 mod making;
 mod mark;
 mod origins;
@@ -44,6 +45,7 @@ pub(crate) use replica_file::{length_of, open_to_read, read_copy};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
+use errors::LastError;
 use mark::DeviceIdentity;
 use origins::Origins;
 use presence::{Identity, LastLook};
@@ -124,6 +126,7 @@ struct Known {
     identity: Option<Identity>,
     /// That file has other names.
     has_other_names: bool,
+    last_error: Option<LastError>,
 }
 
 #[derive(Debug)]
@@ -441,17 +444,21 @@ impl Disks {
     }
 
     /// The view of a replica's newest superblock, read from the disk: what is remembered here
-    /// is older once the replica is served. `None`: it is not here, or cannot be read.
+    /// is older once the replica is served. Of one whose file is gone it is what is remembered.
+    /// `None`: it is not here, or cannot be read.
     #[must_use]
     pub fn newest_view(&self, replica: ReplicaId) -> Option<View> {
-        let path = {
+        let (path, remembered) = {
             let entries = self.lock();
             let (entry, position) =
                 entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)))?;
-            entry.replicas[position].path.clone()
+            let known = &entry.replicas[position];
+            let is_gone = matches!(known.state, KnownState::FileGone(_));
+            let remembered = known.superblock.as_ref().filter(|_| is_gone);
+            (known.path.clone(), remembered.map(|superblock| superblock.view.clone()))
         };
         let found = replica_file::read_newest(&path).filter(|found| found.replica == replica);
-        found.map(|superblock| superblock.view)
+        found.map(|superblock| superblock.view).or(remembered)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -518,6 +525,7 @@ impl Known {
             reserved: 0,
             identity: None,
             has_other_names: false,
+            last_error: None,
         }
     }
 
@@ -533,7 +541,7 @@ impl Known {
             path: self.path.display().to_string(),
             problem: self.state.problem(),
             file_gone: matches!(self.state, KnownState::FileGone(_)),
-            warning: self.other_names(),
+            warning: self.warning(),
         }
     }
 }

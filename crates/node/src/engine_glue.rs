@@ -206,6 +206,7 @@ pub async fn serve(node: Arc<Node>, mut events: Events) {
             }
             EngineEvent::DiskError { volume, replica, reason } => {
                 tracing::error!(%volume, %replica, %reason, "a disk reported an error");
+                node.disks.note_error(replica, &reason);
             }
             // These wait for others: each in a task of its own.
             event => drop(tokio::spawn(carry_out(node.clone(), event))),

@@ -114,7 +114,9 @@ deleted() {
     ek 1 replica replace $vol n2:disk n2:other --quiet
     wait_in_sync $vol
     await "all is well again" ek 1 volume status $vol --check
+    await "nobody speaks of the file that is gone any more" no_file_gone
 }
+no_file_gone() { ! { ek 1 disk list; ek 2 node status; } | grep -E "file gone|there is no file at"; }
 
 unmounted() {
     truncate -s 300M "$work/image"

@@ -23,6 +23,8 @@ struct Deletion {
 enum Target {
     /// A file in a directory, and which one it was when it was opened, if it was.
     File(PathBuf, ReplicaId, Option<Identity>),
+    /// Nothing: its file is gone, and what is at its path is not known to be it.
+    Gone,
     /// A device that is open.
     Device(File),
     /// A device that is closed, as its volume is stopped.
@@ -36,6 +38,7 @@ impl Target {
             Self::File(path, replica, identity) => {
                 delete_file(&path, (replica, identity), origins).map(|()| None)
             }
+            Self::Gone => Ok(None),
             Self::Device(file) => replica_file::erase(&file).map(|()| None),
             Self::Closed(path, replica) => device::erase_closed(&path, replica).map(Some),
         }
@@ -153,7 +156,10 @@ fn target(entry: &Entry, position: usize, replica: ReplicaId) -> io::Result<Targ
         (EntryState::Serving(Hold::Device { file, .. }), _) => file.try_clone().map(Target::Device),
         (_, DiskKind::Directory) => {
             let known = &entry.replicas[position];
-            Ok(Target::File(known.path.clone(), replica, known.identity))
+            Ok(match known.state {
+                KnownState::FileGone(_) => Target::Gone,
+                _ => Target::File(known.path.clone(), replica, known.identity),
+            })
         }
         (EntryState::Stopped, DiskKind::Device) => {
             Ok(Target::Closed(entry.record.path.clone(), replica))

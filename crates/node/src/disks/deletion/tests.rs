@@ -93,6 +93,29 @@ fn what_is_not_the_file_of_a_replica_is_not_deleted_in_its_place() {
     }
 }
 
+/// Or a replica that was replaced because its file was gone would be told as gone for good.
+#[test]
+fn a_replica_whose_file_is_gone_is_forgotten_without_it() {
+    let place = place();
+    let disks = with_disk(&place);
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let replica = made.newest.superblock.replica;
+    assert!(disks.newest_view(replica).is_some());
+    let aside = place.disk.join("aside");
+    std::fs::rename(&made.path, &aside).unwrap();
+    assert_eq!(disks.newest_view(replica), None, "nobody has noticed that it is gone");
+    for look in disks.begin_looks() {
+        disks.note_seen(look.carry_out());
+    }
+    assert!(disks.file_gone(replica).is_some());
+    assert_eq!(disks.newest_view(replica).as_ref(), Some(&made.newest.superblock.view));
+    // It comes back in the last moment: this time nobody has asked what is in it.
+    std::fs::rename(&aside, &made.path).unwrap();
+    assert!(disks.delete_replica(replica).unwrap());
+    assert_eq!((disks.list()[0].replicas.len(), disks.files_gone().len()), (0, 0));
+    assert!(made.path.exists());
+}
+
 #[test]
 fn a_closed_replica_of_a_stopped_volume_is_deleted_and_the_volume_forgotten() {
     let place = place();

@@ -6,6 +6,7 @@ use evenkeel_api::types::{
 };
 
 use super::rank;
+use crate::clock::utc;
 use crate::volumes::disk_errors::is_ended_by;
 
 /// How long requests that have failed are told before all else, in seconds.
@@ -124,12 +125,6 @@ fn past(failed: &FailedRequests) -> String {
         utc(failed.last),
         failed.why
     )
-}
-
-fn utc(seconds: u64) -> String {
-    let at = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
-    let at = at.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// The only in-sync replica of a mirror, if it has no more.
