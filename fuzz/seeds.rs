@@ -6,6 +6,7 @@ use std::path::Path;
 use evenkeel_core::message::*;
 use evenkeel_core::*;
 use evenkeel_fuzz::{LEASE, superblock, tables, view};
+use evenkeel_trust::{Fingerprint, JoinAnswer, JoinRequest, PublicKey, Token, TokenId};
 use evenkeel_wire::hello::*;
 use evenkeel_wire::{PayloadSummary, VERSIONS, carries_payload, encode};
 
@@ -30,6 +31,7 @@ fn main() -> std::io::Result<()> {
         save("frame", name, 0, &bytes)?;
     }
     hellos()?;
+    tokens()?;
     nbd()?;
     machines()?;
     node()
@@ -218,6 +220,22 @@ fn hellos() -> std::io::Result<()> {
     save("hello", "answer", 2, &answer.encode())?;
     save("hello", "proof", 3, &Proof([5; PROOF_LENGTH]).encode())?;
     save("hello", "verdict", 4, &Verdict(Err(refusal)).encode())
+}
+
+fn tokens() -> std::io::Result<()> {
+    let id = TokenId([2; 8]);
+    let token = Token::new(Fingerprint([1; 16]), id, [3; 16], 1_700_000_000, 3600);
+    let text = token.expect("a time that a token can tell").to_string();
+    let key = PublicKey::new(&[4; PublicKey::LENGTH]).expect("the form of a key");
+    let (node, name, proof) = (NodeId(9), "alpha".to_owned(), [5; 32]);
+    let request = JoinRequest { token: id, node, name, key, proof };
+    let (cluster, made, certificate) = (CoordinatorId(7), 1_700_000_000, vec![0x30; 16]);
+    let admitted = JoinAnswer::Admitted { cluster, made, certificate };
+    let refused = JoinAnswer::Refused { why: "the token has expired".to_owned() };
+    save("token", "token", 0, text.as_bytes())?;
+    save("token", "request", 1, &request.encode()[2..])?;
+    save("token", "admitted", 2, &admitted.encode()[2..])?;
+    save("token", "refused", 2, &refused.encode()[2..])
 }
 
 fn option(number: u32, data: &[u8]) -> Vec<u8> {

@@ -1,0 +1,258 @@
+//! The cluster's authority: makes keys, and signs certificates of nodes and clients.
+//!
+//! All keys are ECDSA on P-256, which every TLS library speaks. A certificate is valid for 90 days,
+//! from one day before it was made, because clocks differ. That of the authority does not end: it
+//! is given up by taking it away from the nodes.
+
+use std::fmt;
+use std::time::Duration;
+
+use evenkeel_core::{CoordinatorId, NodeId};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm,
+    date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use crate::names::{self, NameError};
+
+const DAY: u64 = 86_400;
+/// How long a certificate is valid after it was made, in seconds.
+pub const VALIDITY: u64 = 90 * DAY;
+/// How long before it was made it is valid already, in seconds.
+pub const EARLY: u64 = DAY;
+/// The end of what an X.509 certificate can tell, 9999-12-31T23:59:59, in seconds since 1970.
+const NEVER: u64 = 253_402_300_799;
+
+/// Why nothing was signed.
+#[derive(Debug, thiserror::Error)]
+pub enum SignError {
+    /// The certificate cannot have that name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The private key is none of the kind that is used here.
+    #[error("it is no private key of the kind that evenkeel makes (PKCS #8, ECDSA on P-256)")]
+    Key,
+    /// The time lies before 1970-01-02, or the certificate would end after the year 9999.
+    #[error("the time, {0} s after 1970, cannot be right: set the clock")]
+    Time(u64),
+    /// The library refuses.
+    #[error("the certificate cannot be made: {0}")]
+    Library(rcgen::Error),
+}
+
+/// A private key with its public one. Not shown in logs.
+pub struct Key(KeyPair);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+impl Key {
+    /// Draws a key.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn generate() -> Result<Self, SignError> {
+        KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map(Self).map_err(SignError::Library)
+    }
+
+    /// Reads a private key in the form of PKCS #8 (DER).
+    ///
+    /// # Errors
+    /// If it is none of ECDSA on P-256.
+    pub fn from_pkcs8(der: &[u8]) -> Result<Self, SignError> {
+        let der = PrivatePkcs8KeyDer::from(der);
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&der, &PKCS_ECDSA_P256_SHA256);
+        key.map(Self).map_err(|_| SignError::Key)
+    }
+
+    /// The private key, as PKCS #8 (DER).
+    #[must_use]
+    pub fn pkcs8(&self) -> &[u8] {
+        self.0.serialized_der()
+    }
+
+    /// The public key.
+    ///
+    /// # Panics
+    /// Never: a key of this kind has a point of 65 bytes.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey::new(self.0.public_key_raw()).expect("a point of P-256")
+    }
+}
+
+/// A public key: a point of P-256, not compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey([u8; Self::LENGTH]);
+
+impl PublicKey {
+    /// Bytes of a public key.
+    pub const LENGTH: usize = 65;
+
+    /// A key from its bytes; `None`: they have not the form of one. Whether they are a point
+    /// of the curve shows when somebody proves that he has the private key.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let bytes: [u8; Self::LENGTH] = bytes.try_into().ok()?;
+        (bytes[0] == 4).then_some(Self(bytes))
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8; Self::LENGTH] {
+        &self.0
+    }
+}
+
+impl PublicKeyData for PublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+/// A certificate's number: random, so that no two of an authority have the same.
+pub type Serial = [u8; 16];
+
+/// The authority of a cluster, with its private key.
+#[derive(Debug)]
+pub struct Authority {
+    cluster: CoordinatorId,
+    key: Key,
+}
+
+impl Authority {
+    /// Draws the key of a new authority.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn generate(cluster: CoordinatorId) -> Result<Self, SignError> {
+        Ok(Self { cluster, key: Key::generate()? })
+    }
+
+    /// The authority that has this key.
+    #[must_use]
+    pub const fn new(cluster: CoordinatorId, key: Key) -> Self {
+        Self { cluster, key }
+    }
+
+    /// Its private key.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The cluster that it is the authority of.
+    #[must_use]
+    pub const fn cluster(&self) -> CoordinatorId {
+        self.cluster
+    }
+
+    /// Its own certificate, made at `now`, in seconds since 1970. It may sign certificates, of which
+    /// none may sign others, and it does not end.
+    ///
+    /// # Errors
+    /// If the time cannot be right.
+    pub fn certificate(
+        &self,
+        serial: Serial,
+        now: u64,
+    ) -> Result<CertificateDer<'static>, SignError> {
+        let params = self.params(serial, now)?;
+        let made = params.self_signed(&self.key.0).map_err(SignError::Library)?;
+        Ok(made.der().clone())
+    }
+
+    /// A certificate of a node, by its name and its identity, made at `now`, in seconds since 1970:
+    /// to connect and to listen with.
+    ///
+    /// # Errors
+    /// If it cannot have that name, or the time cannot be right.
+    pub fn sign_node(
+        &self,
+        name: &str,
+        node: NodeId,
+        key: &PublicKey,
+        serial: Serial,
+        now: u64,
+    ) -> Result<CertificateDer<'static>, SignError> {
+        let names = [names::node(name, self.cluster)?, names::identity(node, self.cluster)];
+        let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(name, names.into(), usages.into(), key, (serial, now))
+    }
+
+    /// A certificate of a client of exports, made at `now`, in seconds since 1970: to connect with.
+    ///
+    /// # Errors
+    /// If it cannot have that name, or the time cannot be right.
+    pub fn sign_client(
+        &self,
+        name: &str,
+        key: &PublicKey,
+        serial: Serial,
+        now: u64,
+    ) -> Result<CertificateDer<'static>, SignError> {
+        let names = vec![names::client(name, self.cluster)?];
+        self.sign(name, names, vec![ExtendedKeyUsagePurpose::ClientAuth], key, (serial, now))
+    }
+
+    fn sign(
+        &self,
+        subject: &str,
+        names: Vec<String>,
+        usages: Vec<ExtendedKeyUsagePurpose>,
+        key: &PublicKey,
+        (serial, now): (Serial, u64),
+    ) -> Result<CertificateDer<'static>, SignError> {
+        let mut params = CertificateParams::new(names).map_err(SignError::Library)?;
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, subject);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = usages;
+        params.use_authority_key_identifier_extension = true;
+        valid(&mut params, serial, now, now.saturating_add(VALIDITY))?;
+        let issuer = Issuer::new(self.params(serial, now)?, &self.key.0);
+        let made = params.signed_by(key, &issuer).map_err(SignError::Library)?;
+        Ok(made.der().clone())
+    }
+
+    fn params(&self, serial: Serial, now: u64) -> Result<CertificateParams, SignError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        let subject = format!("evenkeel cluster {:032x}", self.cluster.0);
+        params.distinguished_name.push(DnType::CommonName, subject);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        valid(&mut params, serial, now, NEVER)?;
+        Ok(params)
+    }
+}
+
+/// From one day before `now` until `end`.
+fn valid(
+    params: &mut CertificateParams,
+    serial: Serial,
+    now: u64,
+    end: u64,
+) -> Result<(), SignError> {
+    let begin = now.checked_sub(EARLY).filter(|_| end <= NEVER).ok_or(SignError::Time(now))?;
+    let epoch = date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + Duration::from_secs(begin);
+    params.not_after = epoch + Duration::from_secs(end);
+    // A positive number, as X.509 wants it.
+    let mut positive = serial;
+    positive[0] = positive[0] & 0x7f | 0x40;
+    params.serial_number = Some(SerialNumber::from_slice(&positive));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
