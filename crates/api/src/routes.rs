@@ -6,6 +6,7 @@
 //! | GET | [`METRICS`] | | | Prometheus text |
 //! | GET | [`NODE`] | | | `NodeAnswer` |
 //! | POST | [`JOIN`] | `JoinRequest` | | `NodeAnswer` |
+//! | POST | [`INVITE`] | `InviteRequest` | | `InviteAnswer` |
 //! | POST | [`RENAME_CLUSTER`] | `RenameClusterRequest` | | `DoneAnswer` |
 //! | GET | [`NODES`] | | | `NodesAnswer` |
 //! | DELETE | [`NODE_OF_CLUSTER`] | | `RemoveNodeQuery` | `RemoveNodeAnswer` |
@@ -45,6 +46,8 @@ pub const METRICS: &str = "/metrics";
 pub const NODE: &str = "/v1/node";
 /// Makes this node a member of a cluster.
 pub const JOIN: &str = "/v1/node/join";
+/// Makes a token by which nodes get their first certificate.
+pub const INVITE: &str = "/v1/cluster/invite";
 /// Gives the cluster another name.
 pub const RENAME_CLUSTER: &str = "/v1/cluster/rename";
 /// All nodes of the cluster.

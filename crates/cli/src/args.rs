@@ -23,8 +23,8 @@ pub use members::{
     ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs, WaitArgs,
 };
 pub use node::{
-    ClusterCommand, DiskAddArgs, DiskCommand, DiskRemoveArgs, JoinArgs, NodeCommand,
-    NodeRemoveArgs, RunArgs,
+    ClusterCommand, DiskAddArgs, DiskCommand, DiskRemoveArgs, InviteArgs, JoinArgs, NodeCommand,
+    NodeRemoveArgs, RenameClusterArgs, RunArgs,
 };
 pub use replica::{
     ReplicaArgs, ReplicaCommand, ReplicaFailArgs, ReplicaReAddArgs, ReplicaRemoveArgs,
@@ -87,16 +87,18 @@ pub enum Command {
         after_help = "\
 Examples:
   evenkeel node run                      on each machine, or the systemd unit
-  evenkeel node join 10.0.0.1:7740       once, on all but the coordinator's
+  evenkeel node invite                   on the coordinator's: a token for one more
+  evenkeel node join 10.0.0.1:7740 --token TOKEN     once, on all but the coordinator's
   evenkeel node status                   who is there, and is the coordinator?
   evenkeel node remove n3 --dry-run      what goes with a machine that is given up?"
     )]
     Node(NodeCommand),
-    /// Rename the cluster
+    /// Make the cluster's authority, rename the cluster
     #[command(
         subcommand,
         after_help = "\
 Examples:
+  evenkeel cluster init                  before the coordinator's node is started
   evenkeel cluster rename music
   evenkeel node status                   shows the new name, on each node within seconds"
     )]

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use evenkeel_api::exit;
 
-use crate::args::{Cli, Command, NodeCommand};
+use crate::args::{Cli, ClusterCommand, Command, NodeCommand};
 use crate::commands::{
     Context, attach, bench, config, disk, examine, mount, node, pages, replica, reservation, volume,
 };
@@ -44,7 +44,9 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     let context = Context::new(cli.global)?;
     match cli.command {
         Command::Node(NodeCommand::Run(args)) => config::run_node(&args)?,
-        Command::Cluster(command) => node::cluster(&context, &command)?,
+        Command::Cluster(ClusterCommand::Init(args)) => config::init_cluster(&context, &args)?,
+        Command::Cluster(ClusterCommand::Rename(args)) => node::rename(&context, &args)?,
+        Command::Node(NodeCommand::Invite(args)) => node::invite(&context, &args)?,
         Command::Node(NodeCommand::Join(args)) => node::join(&context, &args)?,
         Command::Node(NodeCommand::Remove(args)) => node::remove(&context, &args)?,
         Command::Node(NodeCommand::Status) => return node::status(&context),

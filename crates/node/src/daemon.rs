@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::api::server;
+use crate::certificates::{self, Issuer, renewal};
 use crate::clock::unix_seconds;
 use crate::cluster_name::ClusterName;
 use crate::config::check::open_nbd_address;
@@ -109,7 +110,8 @@ impl Daemon {
         tls::install_provider();
         let state = Arc::new(StateDirectory::open(&config.state).map_err(failed)?);
         let identity = Identity::load_or_create(&state, config.node_name()).map_err(failed)?;
-        let credentials = credentials(&config, &identity, &state)?;
+        let (credentials, issuer) = credentials(&config, &identity, &state)?;
+        refuse_unproved(&config)?;
         own_directory::prepare_for_sockets("runtime", &config.runtime)?;
         let (peer, addresses) = PeerListener::bind(&config).await?;
         let (nbd, nbd_listeners) = NbdServer::bind(&config).await?;
@@ -120,10 +122,11 @@ impl Daemon {
         let api = server::bind(&config).await?;
         let listeners = Listeners { api, metrics, peer, nbd: nbd_listeners };
         let (node, events, opened) =
-            assemble(config, state, identity, credentials, nbd, addresses).await?;
+            assemble(config, state, identity, (credentials, issuer), nbd, addresses).await?;
         node.open_replicas(opened).await;
         evenkeel_engine::memory::heap::give_back();
         warn_of_open_nbd(&node);
+        certificates::unproved(&node.config).inspect(|why| tracing::warn!("{why}"));
         again::load(&node);
         serve(&node, listeners, events);
         let name = &node.identity.name;
@@ -213,28 +216,44 @@ fn warn_of_open_nbd(node: &Node) {
     }
 }
 
+/// One that serves the coordinator is not joined to anything: it would wait for its certificate for
+/// ever.
+fn refuse_unproved(config: &Config) -> Result<(), StartError> {
+    match certificates::unproved(config) {
+        Some(why) if config.coordinator.here => Err(StartError(why)),
+        _ => Ok(()),
+    }
+}
+
 fn credentials(
     config: &Config,
     identity: &Identity,
     state: &StateDirectory,
-) -> Result<Credentials, StartError> {
+) -> Result<(Credentials, Option<Issuer>), StartError> {
     let key = config.peer.key_file.as_deref().map(SharedKey::load).transpose()?;
-    let tls = config.peer.tls.as_ref().map(tls::PeerTls::load).transpose()?;
-    Ok(Credentials {
+    let (tls, issuer) = match &config.peer.tls {
+        Some(files) => (Some(tls::PeerTls::load(files)?), None),
+        None => match certificates::open(state, &identity.name, identity.node)? {
+            Some(own) => (Some(own.tls), own.issuer),
+            None => (None, None),
+        },
+    };
+    let credentials = Credentials {
         node: identity.node,
         name: identity.name.clone(),
         start: identity.start.id(),
         cluster: ClusterName::load(state, &config.cluster).map_err(failed)?,
         key,
-        tls,
-    })
+        tls: tls.into(),
+    };
+    Ok((credentials, issuer))
 }
 
 async fn assemble(
     config: Config,
     state: Arc<StateDirectory>,
     identity: Identity,
-    credentials: Credentials,
+    (credentials, issuer): (Credentials, Option<Issuer>),
     nbd: NbdServer,
     addresses: Vec<String>,
 ) -> Result<(Arc<Node>, Events, Vec<crate::disks::OpenReplica>), StartError> {
@@ -260,6 +279,7 @@ async fn assemble(
         embedded,
         peers,
         credentials,
+        issuer,
         data,
         tasks: Tasks::default(),
         volumes: Volumes::default(),
@@ -330,6 +350,7 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     }
     tokio::spawn(halt_if_superseded(node.clone()));
     tokio::spawn(membership::heartbeats(node.clone()));
+    tokio::spawn(renewal::renewals(node.clone()));
     tokio::spawn(status::sample(node.clone()));
     tokio::spawn(systemd::watchdog(node.clone()));
     tokio::spawn(again::resume(node.clone()));

@@ -32,21 +32,27 @@ impl Identity {
     /// # Errors
     /// If what is stored cannot be read, or what is new cannot be written.
     pub fn load_or_create(state: &StateDirectory, name: String) -> Result<Self, StateError> {
-        const FILE: &str = "node.json";
-        let node = match state.load::<Stored>(FILE)? {
-            Some(stored) => stored.id.parse().map_err(|e: evenkeel_core::ParseIdentityError| {
-                let source = std::io::Error::other(e.to_string());
-                StateError::Io { path: state.join(FILE), source }
-            })?,
-            None => {
-                let node = NodeId(random_u128());
-                state.save(FILE, &Stored { id: node.to_string() })?;
-                node
-            }
-        };
+        let node = node_id(state)?;
         let boot = boot_id();
         Ok(Self { node, name, boot, start: Start::begin(state, boot)? })
     }
+}
+
+/// The node's identity: reads it from the state directory, or draws one and stores it.
+///
+/// # Errors
+/// If what is stored cannot be read, or what is new cannot be written.
+pub fn node_id(state: &StateDirectory) -> Result<NodeId, StateError> {
+    const FILE: &str = "node.json";
+    if let Some(stored) = state.load::<Stored>(FILE)? {
+        return stored.id.parse().map_err(|e: evenkeel_core::ParseIdentityError| {
+            let source = std::io::Error::other(e.to_string());
+            StateError::Io { path: state.join(FILE), source }
+        });
+    }
+    let node = NodeId(random_u128());
+    state.save(FILE, &Stored { id: node.to_string() })?;
+    Ok(node)
 }
 
 /// The boot of this machine. In a place without /proc, each start counts as a boot of its own:

@@ -10,11 +10,13 @@
 //! - [`api`]: paths and JSON; what the command codes against.
 //! - [`disks`], [`state`], [`identity`]: what a node keeps.
 //! - [`examine`]: what a replica's disk says, read without a node.
+//! - [`certificates`]: how it proves who it is, and how others get the same.
 //! - [`coordinator`], [`membership`], [`peer`], [`cluster`]: other nodes.
 //! - [`volumes`], [`nbd`], [`engine_glue`]: what it does; [`tasks`]: that it does it to the end.
 
 mod admission;
 pub mod api;
+pub mod certificates;
 mod clock;
 pub mod cluster;
 pub mod cluster_name;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_trust::Standing;
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use rustls::pki_types::CertificateDer;
 
 use crate::admission;
 use crate::api::server;
+use crate::certificates;
 use crate::config::{Address, Config};
 use crate::coordinator::{Answer, Caller, Request};
 use crate::http::{self, Accepted, Socket};
@@ -15,7 +17,7 @@ use crate::log_limit::LogLimit;
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp};
-use crate::peer::tls;
+use crate::peer::tls::PeerTls;
 use crate::seats::{Seat, Seats};
 
 /// The pause after a failed accept (too many open files): others may close some meanwhile.
@@ -95,7 +97,9 @@ async fn greet(accepted: Accepted, node: Arc<Node>, mut seat: Seat, log: Arc<Log
     };
     drop(seat);
     let why = match greeted {
-        Ok(Ok((stream, guest))) => return serve(stream, guest, from, node).await,
+        Ok(Ok(Some(member))) => return serve(member, from, node).await,
+        // It has got a certificate, and comes again with it.
+        Ok(Ok(None)) => return,
         Ok(Err(error)) => error,
         Err(_) => "it did not say who it is in time".to_owned(),
     };
@@ -104,39 +108,71 @@ async fn greet(accepted: Accepted, node: Arc<Node>, mut seat: Seat, log: Arc<Log
     }
 }
 
-async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<(PeerStream, Guest), String> {
+/// A connection of a node that has said who it is, and what its certificate permits.
+struct Proved {
+    stream: PeerStream,
+    guest: Guest,
+    standing: Standing,
+}
+
+/// `None`: a node that has no certificate yet was answered.
+async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<Option<Proved>, String> {
+    let tls = node.credentials.tls.get();
     let mut stream = match raw {
-        PeerStream::Tcp(stream) => accept_tcp(stream, node.credentials.tls.as_ref())
-            .await
-            .map_err(|e| format!("TLS: {e}"))?,
+        PeerStream::Tcp(_) if tls.is_none() && node.credentials.key.is_none() => {
+            return Err("this node has no certificate yet, and nobody is served over TCP".into());
+        }
+        PeerStream::Tcp(stream) => {
+            accept_tcp(stream, tls.as_ref()).await.map_err(|e| format!("TLS: {e}"))?
+        }
         other => other,
     };
     let certificate = stream.certificate();
+    if stream.is_tls() && certificate.is_none() {
+        return match tls.is_some_and(|tls| tls.admits_joiners()) {
+            true => certificates::admit_joiner(node, &mut stream).await.map(|()| None),
+            false => Err("it shows no certificate".into()),
+        };
+    }
+    let mut standing = Standing::Current;
     let admit = async |hello: Hello| {
-        if let Some(certificate) = &certificate {
-            identify(certificate, &hello, node).await?;
+        if let (Some(certificate), Some(tls)) = (&certificate, &tls) {
+            standing = identify((certificate, tls), &hello, node).await?;
         }
-        admit(&hello, node)
+        match standing {
+            Standing::Current => admit(&hello, node),
+            Standing::Expired => admit_expired(&hello, node),
+        }
     };
     let is_member = |other| node.coordinator.node(other).is_some();
     let guest = hello::accept(&mut stream, &node.credentials, is_member, admit).await;
-    guest.map(|guest| (stream, guest)).map_err(|e| e.to_string())
+    let guest = guest.map_err(|e| e.to_string())?;
+    Ok(Some(Proved { stream, guest, standing }))
 }
 
 /// Whether a guest is the node that it says, by its certificate: that has the name, and the name
-/// belongs to the identity.
+/// belongs to the identity. Tells what the certificate permits.
 async fn identify(
-    certificate: &CertificateDer<'_>,
+    (certificate, tls): (&CertificateDer<'_>, &PeerTls),
     hello: &Hello,
     node: &Node,
-) -> Result<(), Refusal> {
+) -> Result<Standing, Refusal> {
     let refusal = |text| Refusal { reason: Reason::Other, text };
-    tls::check_name(certificate, &hello.node_name).map_err(refusal)?;
+    let standing = tls.check(certificate, &hello.node_name, hello.node).map_err(refusal)?;
     match name_of(node, hello).await {
         Some(name) if name != hello.node_name => Err(refusal(format!(
             "this identity belongs to node {name}, which keeps its name while certificates tell who a node is; to rename it, remove it from the cluster and join anew"
         ))),
-        _ => Ok(()),
+        _ => Ok(standing),
+    }
+}
+
+/// A node whose certificate has expired may only ask for a new one, where the authority's key lies.
+fn admit_expired(hello: &Hello, node: &Node) -> Result<(), Refusal> {
+    let refuse = |text| Err(Refusal { reason: Reason::Other, text });
+    match (hello.purpose, &node.issuer) {
+        (Purpose::Control, Some(_)) => Ok(()),
+        _ => refuse("its certificate has expired, and is renewed by the node that has the authority's key: see the warnings of its `evenkeel node status`".into()),
     }
 }
 
@@ -192,12 +228,16 @@ fn is_coordinators(node: &Node, hello: &Hello) -> bool {
     node.embedded.is_some() && hello.purpose == Purpose::Control
 }
 
-async fn serve(stream: PeerStream, guest: Guest, from: String, node: Arc<Node>) {
+async fn serve(proved: Proved, from: String, node: Arc<Node>) {
+    let Proved { stream, guest, standing } = proved;
     match guest.purpose {
         Purpose::Control => {
             let mut stopping = node.stopping.subscribe();
             let caller = Caller { node: guest.node, start: guest.start, at: from };
-            let router = server::control_router(&node, caller);
+            let router = match standing {
+                Standing::Current => server::control_router(&node, caller),
+                Standing::Expired => server::renewal_router(&node, caller),
+            };
             let served = http::serve(stream, router, http::NODE_DEADLINE);
             tokio::select! {
                 () = served => {}

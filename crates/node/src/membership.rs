@@ -9,6 +9,7 @@ use evenkeel_format::{NAME_RULE, is_name};
 use hyper::Method;
 use hyper::body::Bytes;
 
+use crate::certificates;
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request, removed};
@@ -399,7 +400,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
     let disks = node.blocking(|node| Ok(node.disks.list())).await.unwrap_or_default();
     let used: usize = node.data.survey().await.iter().map(|worker| worker.memory).sum();
     let workers = node.config.workers();
-    let authentication = match (&node.credentials.key, &node.credentials.tls) {
+    let authentication = match (&node.credentials.key, &node.credentials.tls.get()) {
         (None, None) => Authentication::None,
         (Some(_), None) => Authentication::SharedKey,
         (None, Some(_)) => Authentication::MutualTls,
@@ -410,6 +411,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         past.into_iter().map(|warning| (Some(warning.at), warning.text)).unzip();
     warnings.extend(admission::warning(node));
     warnings.extend(cluster::isolation(node));
+    warnings.extend(certificates::unproved(&node.config));
     warnings.extend(disks.iter().flat_map(|disk| {
         let of = |problem: &String| format!("disk {}: {problem}", disk.name);
         disk.problem.as_ref().map(of)

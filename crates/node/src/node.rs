@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::admission::Standing;
+use crate::certificates::Issuer;
 use crate::clock::unix_seconds;
 use crate::config::Config;
 use crate::coordinator::{Embedded, Handle};
@@ -42,6 +43,8 @@ pub struct Node {
     pub peers: Arc<Peers>,
     /// Who it is to other nodes.
     pub credentials: Credentials,
+    /// The cluster's authority, if its key is here.
+    pub issuer: Option<Issuer>,
     /// The data path.
     pub data: DataPath,
     /// Changes that were asked for and are under way.

@@ -60,7 +60,7 @@ pub struct Credentials {
     /// The key that all nodes share.
     pub key: Option<SharedKey>,
     /// Certificates, for TCP.
-    pub tls: Option<tls::PeerTls>,
+    pub tls: tls::CurrentTls,
 }
 
 /// Why a peer was not reached, or what came back was no answer.
@@ -198,7 +198,15 @@ impl Peers {
         purpose: Purpose,
     ) -> Result<(PeerStream, NodeId), PeerError> {
         let connect = async {
-            let stream = stream::connect(address, self.credentials.tls.as_ref()).await;
+            let tls = self.credentials.tls.get();
+            if matches!(address, Address::Tcp(_)) && tls.is_none() && self.credentials.key.is_none()
+            {
+                let source = io::Error::other(
+                    "this node has nothing to prove over TCP who it is: get a certificate by `evenkeel node join ADDRESS --token TOKEN`, or set [peer.tls] or peer.key_file",
+                );
+                return Err(PeerError::Connect { address: address.to_string(), source });
+            }
+            let stream = stream::connect(address, tls.as_ref()).await;
             let mut stream = stream
                 .map_err(|source| PeerError::Connect { address: address.to_string(), source })?;
             let host = hello::connect(&mut stream, &self.credentials, purpose).await;
@@ -207,8 +215,8 @@ impl Peers {
                 let address = address.to_string();
                 PeerError::Refused { address, reason, why }
             };
-            if let Some(certificate) = stream.certificate() {
-                let named = tls::check_name(&certificate, &host.name);
+            if let (Some(certificate), Some(tls)) = (stream.certificate(), &tls) {
+                let named = tls.check(&certificate, &host.name, host.node);
                 named.map_err(|why| refused(Reason::Other, why))?;
             }
             match self.superseded(host.node, host.start) {
@@ -318,6 +326,12 @@ impl Peers {
         let error: ErrorAnswer = serde_json::from_slice(&body)
             .map_err(|_| broken(format!("status {status} without an explanation")))?;
         Ok(Err(error.error))
+    }
+
+    /// Uses no connection for another request that was made until now: it was proved by a
+    /// certificate that is not this node's newest.
+    pub fn forget_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     async fn control(&self, address: &Address) -> Result<Sender, PeerError> {

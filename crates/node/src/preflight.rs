@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use crate::api::server;
+use crate::certificates;
 use crate::config::{Address, Config};
 use crate::own_directory::{exposed, refusal};
 use crate::peer::{SharedKey, tls};
@@ -28,6 +29,9 @@ pub fn problems(config: &Config) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
+    if config.coordinator.here {
+        problems.extend(certificates::unproved(config));
+    }
     let peer_listen = config.peer_listen();
     let listened = [("peer.listen", &peer_listen), ("nbd.listen", &config.nbd.listen)];
     for (key, addresses) in listened {

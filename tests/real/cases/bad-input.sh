@@ -156,11 +156,13 @@ addresses() {
     prepare_node 3
     sed -i "s#listen = .*#listen = [\"${ports[1]}\"]#" "$work/n3/evenkeel.toml"
     refused 1 "${ports[1]##*:} use" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
-    sed -i "/^key_file/d" "$work/n3/evenkeel.toml"
-    for address in "0.0.0.0:$(free_port)" "127.0.0.1:$(free_port)"; do
-        sed -i "s#listen = .*#listen = [\"$address\"]#" "$work/n3/evenkeel.toml"
-        refused 1 "key" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
-    done
+    # A coordinator's node that nobody could join.
+    sed -i "/^key_file/d; s#^join = .*#here = true#" "$work/n3/evenkeel.toml"
+    address="127.0.0.1:$(free_port)"
+    sed -i "s#listen = .*#listen = [\"$address\"]#" "$work/n3/evenkeel.toml"
+    refused 1 "cluster init" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
+    sed -i "s#listen = .*#listen = [\"0.0.0.0:1\"]#" "$work/n3/evenkeel.toml"
+    refused 1 "peer.advertise" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
     sed -i "s#listen = .*#listne = []#" "$work/n3/evenkeel.toml"
     refused 1 "listne" "$evenkeel" config check --config "$work/n3/evenkeel.toml"
     refused 1 "none.toml" "$evenkeel" config check --config "$work/none.toml"

@@ -107,6 +107,44 @@ pub struct MemoryStatus {
 pub struct JoinRequest {
     /// Where the coordinator's node listens for peers: `HOST:PORT` or `unix:PATH`.
     pub address: String,
+    /// A token of that node's authority, for a node that has no certificate yet or has lost its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// Makes a token by which nodes get their first certificate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InviteRequest {
+    /// How many nodes may use it; 1 if not given.
+    #[serde(default)]
+    pub count: Option<u32>,
+    /// For how many seconds it is valid; an hour if not given.
+    #[serde(default)]
+    pub seconds: Option<u32>,
+    /// The names of nodes that may use it; `*` stands for any characters. All if not given.
+    #[serde(default)]
+    pub names: Option<String>,
+    /// The only node that may use it, which is a member already: name or identity.
+    #[serde(default)]
+    pub member: Option<String>,
+}
+
+/// Answer to `POST /v1/cluster/invite`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct InviteAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// The token. Whoever has it may join.
+    pub token: String,
+    /// Until when, in seconds since 1970.
+    pub expires: u64,
+    /// How many nodes may use it.
+    pub count: u32,
+    /// Which names they may have; `*` stands for any characters.
+    pub names: String,
+    /// Where they dial: the addresses of this node.
+    pub addresses: Vec<String>,
 }
 
 /// Gives the cluster another name.

@@ -1,14 +1,26 @@
 //! Arguments about nodes, their clusters and disks.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::AgreeArgs;
+use crate::output::parse_span;
 
 /// `evenkeel cluster …`
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
+    /// Make the cluster's authority on this machine, which is to serve the coordinator
+    #[command(after_help = "\
+Examples:
+  evenkeel cluster init
+  evenkeel cluster init --config ./evenkeel.toml
+
+The node must not run. Its state directory gets the authority's private key, authority.key, which signs
+the certificates of all nodes: back it up where only you can read it. From then on the node uses TLS on
+TCP, and serves only nodes that have a certificate. What is there already is not replaced.")]
+    Init(RunArgs),
     /// Give the cluster another name, while its nodes run
     #[command(after_help = "\
 Examples:
@@ -35,9 +47,23 @@ Examples:
     /// Join this node to the cluster that a running node belongs to
     #[command(after_help = "\
 Examples:
-  evenkeel node join 10.0.0.1:7740
-  evenkeel node join unix:/run/other/peer.sock")]
+  evenkeel node join 10.0.0.1:7740 --token TOKEN      the first time, with a token of `node invite`
+  evenkeel node join 10.0.0.1:7740                    with peer.key_file or [peer.tls]
+  evenkeel node join unix:/run/other/peer.sock
+
+A token gives this node a certificate of the cluster's authority. If the answer was lost, give the same
+command again.")]
     Join(JoinArgs),
+    /// Make a token with which a new node joins
+    #[command(after_help = "\
+Examples:
+  evenkeel node invite                                for one node, valid for an hour
+  evenkeel node invite --name 'rack1-*' --count 20 --for 24h
+  evenkeel node invite --member n3                    for a member that has lost its key
+
+Runs on the node where `evenkeel cluster init` was run. Whoever has the token may join until it is used
+up or has expired: give it on by a way that only you can read.")]
+    Invite(InviteArgs),
     /// Remove a node from the cluster for good: one that is drained, or a dead one with its
     /// replicas
     #[command(after_help = "\
@@ -81,6 +107,26 @@ pub struct NodeRemoveArgs {
 pub struct JoinArgs {
     /// Where a node of the cluster listens for its peers: HOST:PORT or unix:PATH
     pub address: String,
+    /// A token of `evenkeel node invite`; ADDRESS is then that of the node that has made it
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+}
+
+/// Arguments of `node invite`.
+#[derive(Debug, Args)]
+pub struct InviteArgs {
+    /// How many nodes may use it
+    #[arg(long, value_name = "NODES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub count: u32,
+    /// For how long it is valid: 30m, 24h; at most 720h
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = parse_span)]
+    pub lasts: Duration,
+    /// Only for nodes of such names; `*` stands for any characters
+    #[arg(long = "name", value_name = "PATTERN")]
+    pub names: Option<String>,
+    /// Only for this node, which is a member already, by its name or identity
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["names", "count"])]
+    pub member: Option<String>,
 }
 
 /// `evenkeel disk …`

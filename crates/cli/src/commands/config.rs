@@ -1,8 +1,10 @@
-//! `evenkeel config …`, `evenkeel node run`: what needs the configuration file.
+//! `evenkeel config …`, `evenkeel node run`, `evenkeel cluster init`: what needs the configuration
+//! file.
 
 use std::path::Path;
 
 use evenkeel_node::Config;
+use evenkeel_node::certificates::{self, Founded};
 use evenkeel_node::config::DEFAULT_PATH;
 
 use super::Context;
@@ -49,6 +51,44 @@ pub fn run_node(args: &RunArgs) -> Result<(), Failure> {
         Failure::new("the node does not start", error)
             .advise(format!("correct that, or the configuration ({origin}), then start it again"))
     })
+}
+
+/// Makes the cluster's authority, beside a node that does not run.
+///
+/// # Errors
+/// If there is one already, the node runs, or it is not to serve the coordinator.
+pub fn init_cluster(context: &Context, args: &RunArgs) -> Result<(), Failure> {
+    let (config, origin) = load(args.config.as_deref())?;
+    let founded = certificates::init(&config).map_err(|why| {
+        Failure::new("the cluster has got no authority", why)
+            .advise(format!("correct that, or the configuration ({origin}), then try again"))
+    })?;
+    if context.global.json {
+        let Founded { cluster, key, certificate, fingerprint } = founded;
+        say(&format!(
+            "{}\n",
+            serde_json::json!({
+                "version": 1, "cluster": cluster, "key": key, "certificate": certificate,
+                "fingerprint": fingerprint,
+            })
+        ));
+    } else if !context.global.quiet {
+        say(&told(&founded));
+    }
+    Ok(())
+}
+
+/// What was made, and what to do now.
+fn told(founded: &Founded) -> String {
+    format!(
+        "Cluster {} has an authority, {}:\n  {}  its private key\n  {}  its certificate, for other programs\n\n\
+        Back up the private key where only you can read it: whoever has it can be any node of the cluster,\n\
+        and without it no node joins, and no certificate is renewed. Then start this node, and on it:\n\n  evenkeel node invite\n",
+        founded.cluster,
+        founded.fingerprint,
+        founded.key.display(),
+        founded.certificate.display(),
+    )
 }
 
 /// The configuration, and where it comes from.

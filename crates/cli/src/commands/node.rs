@@ -1,13 +1,14 @@
-//! `evenkeel node join|status`, `evenkeel cluster rename`, `evenkeel version`.
+//! `evenkeel node join|invite|remove|status`, `evenkeel cluster rename`, `evenkeel version`.
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    DoneAnswer, JoinRequest, NodeAnswer, NodesAnswer, RemoveNodeAnswer, RenameClusterRequest,
+    DoneAnswer, InviteRequest, JoinRequest, NodeAnswer, NodesAnswer, RemoveNodeAnswer,
+    RenameClusterRequest,
 };
 
 use super::Context;
 use super::agree::{Question, agree, names};
-use crate::args::{ClusterCommand, JoinArgs, NodeRemoveArgs};
+use crate::args::{InviteArgs, JoinArgs, NodeRemoveArgs, RenameClusterArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, say};
@@ -17,19 +18,33 @@ use crate::output::{self, say};
 /// # Errors
 /// If the node refuses or cannot be reached.
 pub fn join(context: &Context, args: &JoinArgs) -> Result<(), Failure> {
-    let request = JoinRequest { address: args.address.clone() };
+    let request = JoinRequest { address: args.address.clone(), token: args.token.clone() };
     let answer = context.client.post(routes::JOIN, &request)?;
     context.show(&answer, |answer: &NodeAnswer| {
         format!("Node {} belongs to cluster {} now\n", answer.node.name, answer.node.cluster)
     })
 }
 
-/// Runs one of `evenkeel cluster …`.
+/// Makes a token, and shows what to do with it.
 ///
 /// # Errors
 /// If the node refuses or cannot be reached.
-pub fn cluster(context: &Context, command: &ClusterCommand) -> Result<(), Failure> {
-    let ClusterCommand::Rename(args) = command;
+pub fn invite(context: &Context, args: &InviteArgs) -> Result<(), Failure> {
+    let request = InviteRequest {
+        count: Some(args.count),
+        seconds: Some(u32::try_from(args.lasts.as_secs()).unwrap_or(u32::MAX)),
+        names: args.names.clone(),
+        member: args.member.clone(),
+    };
+    let answer = context.client.post(routes::INVITE, &request)?;
+    context.show(&answer, output::node::invited)
+}
+
+/// Gives the cluster another name.
+///
+/// # Errors
+/// If the node refuses or cannot be reached.
+pub fn rename(context: &Context, args: &RenameClusterArgs) -> Result<(), Failure> {
     let request = RenameClusterRequest { name: args.name.clone() };
     let answer = context.client.post(routes::RENAME_CLUSTER, &request)?;
     context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))

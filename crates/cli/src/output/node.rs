@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_api::types::{
-    Authentication, ClusterNode, Disk, DiskKind, DisksAnswer, NodeAnswer, NodeStatus, NodesAnswer,
+    Authentication, ClusterNode, Disk, DiskKind, DisksAnswer, InviteAnswer, NodeAnswer, NodeStatus,
+    NodesAnswer,
 };
 
 use super::table::{Align, Table};
-use super::volume::{count, moment, warnings};
+use super::volume::{count, date, moment, warnings};
 use super::{Painted as _, size, span};
 
 /// This node, then the others, or why they are missing.
@@ -41,6 +42,23 @@ pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &str>) -> String {
         Err(why) => text.push_str(&warnings(&[missing(why)])),
     }
     text
+}
+
+/// A token, and the command that uses it.
+pub fn invited(answer: &InviteAnswer) -> String {
+    let who = match (answer.count, answer.names.as_str()) {
+        (1, "*") => "one node".to_owned(),
+        (1, names) => format!("one node named {names}"),
+        (count, "*") => format!("{count} nodes"),
+        (count, names) => format!("{count} nodes named {names}"),
+    };
+    let address = answer.addresses.iter().find(|address| !address.starts_with("unix:"));
+    let address = address.map_or("ADDRESS", String::as_str);
+    format!(
+        "A token for {who}, valid until {}. Whoever has it may join. On the new node:\n\n  evenkeel node join {address} --token {}\n",
+        date(answer.expires),
+        answer.token
+    )
 }
 
 /// What is unusual; what was so once, with when it was seen.

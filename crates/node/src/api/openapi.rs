@@ -18,6 +18,7 @@ use super::handlers::{disk, node, plan, volume};
     paths(
         node::status,
         node::join,
+        node::invite,
         node::rename_cluster,
         node::list,
         node::remove,

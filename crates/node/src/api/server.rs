@@ -37,7 +37,8 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API for users.
 pub fn router(node: &Arc<Node>) -> Router {
-    served(paths(), node)
+    // Not in `paths`: no other node makes tokens.
+    served(paths().route(routes::INVITE, post(handlers::node::invite)), node)
 }
 
 /// The API for another node, `caller`: that for users, and the paths that only nodes need.
@@ -50,7 +51,18 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .route(requests::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
         .route(requests::READ, post(handlers::peer::read))
-        .route(requests::CONDITIONS, post(handlers::peer::conditions));
+        .route(requests::CONDITIONS, post(handlers::peer::conditions))
+        .route(requests::CERTIFICATE, post(handlers::peer::certificate));
+    for_node(paths, node, caller)
+}
+
+/// The API for another node whose certificate has expired: it may ask for a new one.
+pub fn renewal_router(node: &Arc<Node>, caller: Caller) -> Router {
+    let paths = Router::new().route(requests::CERTIFICATE, post(handlers::peer::certificate));
+    for_node(paths, node, caller)
+}
+
+fn for_node(paths: Router<Arc<Node>>, node: &Arc<Node>, caller: Caller) -> Router {
     served(paths, node)
         .layer(axum::middleware::from_fn_with_state(node.clone(), refuse_removed))
         .layer(Extension(caller))

@@ -34,19 +34,23 @@ fn a_key_that_was_renamed_is_told_by_its_new_name() {
 }
 
 #[test]
-fn listening_on_tcp_needs_authentication_also_on_loopback() {
-    let error = Config::parse("[peer]\nlisten = [\"192.0.2.1:7740\"]").unwrap_err();
-    assert!(error.message.contains("key_file"), "{error}");
-    let keyed = "[peer]\nlisten = [\"192.0.2.1:7740\"]\nkey_file = \"/etc/evenkeel/key\"";
-    Config::parse(keyed).unwrap();
-    // Where each user of this machine could connect.
-    for address in ["127.0.0.1:0", "[::1]:7740", "localhost"] {
+fn listening_on_tcp_needs_a_proof_also_on_loopback() {
+    let unproved = |text: &str| {
+        let mut config = Config::parse(text).unwrap();
+        config.state = "/nowhere".into();
+        crate::certificates::unproved(&config)
+    };
+    // On loopback each user of this machine could connect.
+    for address in ["192.0.2.1:7740", "127.0.0.1:0", "[::1]:7740", "localhost"] {
         let listen = format!("[peer]\nlisten = [\"{address}\"]");
-        let error = Config::parse(&listen).unwrap_err().message;
-        assert!(error.contains("key_file") && error.contains("unix:PATH"), "{error}");
-        Config::parse(&format!("{listen}\nkey_file = \"/k\"")).unwrap();
+        let why = unproved(&listen).unwrap();
+        assert!(why.contains("key_file") && why.contains("unix:PATH"), "{why}");
+        assert!(why.contains("evenkeel node join"), "{why}");
+        let here = unproved(&format!("{listen}\n[coordinator]\nhere = true")).unwrap();
+        assert!(here.contains("evenkeel cluster init"), "{here}");
+        assert_eq!(unproved(&format!("{listen}\nkey_file = \"/k\"")), None);
     }
-    Config::parse("[peer]\nlisten = [\"unix:/run/e.sock\"]").unwrap();
+    assert_eq!(unproved("[peer]\nlisten = [\"unix:/run/e.sock\"]"), None);
     let config = Config::parse("runtime = \"/run/x\"").unwrap();
     assert_eq!(config.peer_listen(), ["unix:/run/x/peer.sock"]);
 }

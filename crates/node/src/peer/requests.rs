@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_coordinator::NodeLiveness;
-use evenkeel_core::ReplicaId;
+use evenkeel_coordinator::{NodeLiveness, from_hex, to_hex};
+use evenkeel_core::{CoordinatorId, ReplicaId};
+use evenkeel_trust::PublicKey;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,56 @@ pub const CONDITIONS: &str = "/peer/v1/replicas/conditions";
 pub const READ: &str = "/peer/v1/read";
 /// Room for more data of a replica of this node.
 pub const MAKE_ROOM: &str = "/peer/v1/volumes/{volume}/replicas/{replica}/room";
+
+/// A new certificate of the node that asks: the only thing that one may ask for whose certificate
+/// has expired.
+pub const CERTIFICATE: &str = "/peer/v1/certificate";
+
+/// What is to be certified.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WantedCertificate {
+    /// The public key, as hexadecimal text.
+    key: String,
+}
+
+impl WantedCertificate {
+    /// For this key.
+    #[must_use]
+    pub fn new(key: &PublicKey) -> Self {
+        Self { key: to_hex(key.bytes()) }
+    }
+
+    /// The key; `None`: it is none.
+    #[must_use]
+    pub fn key(&self) -> Option<PublicKey> {
+        PublicKey::new(&from_hex(&self.key)?)
+    }
+}
+
+/// A certificate that was made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NewCertificate {
+    /// The cluster, as certificates name it.
+    cluster: String,
+    /// When, in seconds since 1970.
+    made: u64,
+    /// DER, as hexadecimal text.
+    certificate: String,
+}
+
+impl NewCertificate {
+    /// Of this cluster, made at that time.
+    #[must_use]
+    pub fn new(cluster: CoordinatorId, made: u64, certificate: &[u8]) -> Self {
+        Self { cluster: cluster.to_string(), made, certificate: to_hex(certificate) }
+    }
+
+    /// Cluster, time and DER; `None`: there is something else.
+    #[must_use]
+    pub fn parts(&self) -> Option<(CoordinatorId, u64, Vec<u8>)> {
+        Some((self.cluster.parse().ok()?, self.made, from_hex(&self.certificate)?))
+    }
+}
 
 /// What a node has.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -29,16 +31,28 @@ pub enum PeerStream {
 /// # Errors
 /// If nobody listens there, or TLS fails: the certificate must name the host of the address.
 pub async fn connect(address: &Address, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
-    let address = match address {
-        Address::Unix(path) => return UnixStream::connect(path).await.map(PeerStream::Unix),
-        Address::Tcp(address) => address,
+    match (address, tls) {
+        (Address::Unix(path), _) => UnixStream::connect(path).await.map(PeerStream::Unix),
+        (Address::Tcp(_), Some(tls)) => connect_with(address, tls.client.clone()).await,
+        (Address::Tcp(address), None) => {
+            Ok(PeerStream::Tcp(tuned(TcpStream::connect(address).await?)?))
+        }
+    }
+}
+
+/// Connects over TCP with TLS as configured.
+///
+/// # Errors
+/// If nobody listens there, or TLS fails.
+pub async fn connect_with(address: &Address, tls: Arc<ClientConfig>) -> io::Result<PeerStream> {
+    let Address::Tcp(address) = address else {
+        return Err(io::Error::other("TLS is for TCP"));
     };
     let stream = tuned(TcpStream::connect(address).await?)?;
-    let Some(tls) = tls else { return Ok(PeerStream::Tcp(stream)) };
     let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(host).map_err(io::Error::other)?;
-    let stream = TlsConnector::from(tls.client.clone()).connect(name, stream).await?;
+    let stream = TlsConnector::from(tls).connect(name, stream).await?;
     Ok(PeerStream::Tls(Box::new(TlsStream::Client(stream))))
 }
 
@@ -64,9 +78,36 @@ impl PeerStream {
     /// The certificate that the other side has shown; `None` without TLS.
     #[must_use]
     pub fn certificate(&self) -> Option<CertificateDer<'static>> {
+        self.certificates().first().cloned()
+    }
+
+    /// The same with those that were sent beside it.
+    #[must_use]
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        let Self::Tls(stream) = self else { return &[] };
+        stream.get_ref().1.peer_certificates().unwrap_or_default()
+    }
+
+    /// A value that only the two ends of this very connection can know; `None` without TLS 1.3.
+    #[must_use]
+    pub fn export(&self, label: &[u8]) -> Option<[u8; 32]> {
         let Self::Tls(stream) = self else { return None };
-        let shown = stream.get_ref().1.peer_certificates()?;
-        Some(shown.first()?.clone().into_owned())
+        let exported = match &**stream {
+            TlsStream::Client(stream) => {
+                stream.get_ref().1.export_keying_material([0; 32], label, None)
+            }
+            TlsStream::Server(stream) => {
+                stream.get_ref().1.export_keying_material([0; 32], label, None)
+            }
+        };
+        let is_new = stream.get_ref().1.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        exported.ok().filter(|_| is_new)
+    }
+
+    /// Whether it is encrypted.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 
     /// A descriptor in blocking mode that carries the bytes as they are meant. For an encrypted

@@ -1,15 +1,20 @@
-//! TLS between nodes and for NBD clients, from PEM files.
+//! TLS between nodes and for NBD clients: from PEM files that the configuration names, or with the
+//! certificate that the cluster's own authority has given this node.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use evenkeel_core::NodeId;
+use evenkeel_trust::{Standing, Verifier};
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use crate::clock::unix_seconds;
 use crate::config::{NbdTlsConfig, PeerTlsConfig};
 
 /// Both roles of a node towards its peers: each shows its certificate and demands the other's.
@@ -19,6 +24,9 @@ pub struct PeerTls {
     pub server: Arc<ServerConfig>,
     /// For connections to others.
     pub client: Arc<ClientConfig>,
+    /// What the cluster's own authority has signed; `None`: an external one has, whose certificates
+    /// have the nodes' names as they are.
+    own: Option<Arc<Verifier>>,
 }
 
 impl fmt::Debug for PeerTls {
@@ -39,7 +47,96 @@ impl PeerTls {
             .with_root_certificates(roots)
             .with_client_auth_cert(chain(&config.certificate)?, key(&config.key)?)
             .map_err(|e| unusable(&config.certificate, &e.to_string()))?;
-        Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), own: None })
+    }
+
+    /// With a certificate of the cluster's own authority. A node that connects without one may only
+    /// ask for one: see [`Self::admits_joiners`].
+    ///
+    /// # Errors
+    /// If the private key is not that of the certificate.
+    pub fn own(
+        verifier: Arc<Verifier>,
+        chain: Vec<CertificateDer<'static>>,
+        key: &PrivateKeyDer<'static>,
+    ) -> Result<Self, String> {
+        let server = ServerConfig::builder_with_protocol_versions(&[&TLS13])
+            .with_client_cert_verifier(verifier.clone())
+            .with_single_cert(chain.clone(), key.clone_key());
+        let client = ClientConfig::builder_with_protocol_versions(&[&TLS13])
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone())
+            .with_client_auth_cert(chain, key.clone_key());
+        let (server, client) = (server.map_err(failed)?, client.map_err(failed)?);
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), own: Some(verifier) })
+    }
+
+    /// Whether a node may connect without a certificate, to ask for one and for nothing else.
+    #[must_use]
+    pub const fn admits_joiners(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Refuses a node whose certificate is that of another one. Tells what the certificate permits.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub fn check(
+        &self,
+        certificate: &CertificateDer<'_>,
+        name: &str,
+        node: NodeId,
+    ) -> Result<Standing, String> {
+        self.check_at(certificate, (name, node), unix_seconds())
+    }
+
+    /// The same at `now`, in seconds since 1970.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub fn check_at(
+        &self,
+        certificate: &CertificateDer<'_>,
+        (name, node): (&str, NodeId),
+        now: u64,
+    ) -> Result<Standing, String> {
+        let Some(verifier) = &self.own else {
+            return check_name(certificate, name).map(|()| Standing::Current);
+        };
+        if !verifier.is_node(certificate, name, node) {
+            return Err(format!(
+                "the certificate is not that of node {name} with the identity {node}: join it anew by `evenkeel node join ADDRESS --token TOKEN`"
+            ));
+        }
+        verifier.standing(certificate, now).map_err(failed)
+    }
+}
+
+fn failed(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+/// How connections over TCP are proved now: a node that joins gets its certificate while it runs,
+/// and renews it. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct CurrentTls(Arc<RwLock<Option<PeerTls>>>);
+
+impl CurrentTls {
+    /// What counts for the next connection; `None`: nothing is proved over TCP.
+    #[must_use]
+    pub fn get(&self) -> Option<PeerTls> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// This counts from the next connection on.
+    pub fn set(&self, tls: PeerTls) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+    }
+}
+
+impl From<Option<PeerTls>> for CurrentTls {
+    fn from(tls: Option<PeerTls>) -> Self {
+        Self(Arc::new(RwLock::new(tls)))
     }
 }
 
@@ -48,7 +145,7 @@ impl PeerTls {
 ///
 /// # Errors
 /// Says what is missing.
-pub fn check_name(certificate: &CertificateDer<'_>, name: &str) -> Result<(), String> {
+fn check_name(certificate: &CertificateDer<'_>, name: &str) -> Result<(), String> {
     let is_named = ParsedCertificate::try_from(certificate).is_ok_and(|certificate| {
         DnsName::try_from(name.to_owned())
             .is_ok_and(|name| verify_server_name(&certificate, &ServerName::DnsName(name)).is_ok())

@@ -22,5 +22,6 @@ mod support;
 mod texts;
 mod tls;
 mod told;
+mod trust;
 mod unclean;
 mod verdict;

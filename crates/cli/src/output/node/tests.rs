@@ -92,3 +92,17 @@ fn a_note_of_the_past_is_dated() {
     assert!(notes[0].ends_with(" ago: volume music is not attached here any more"), "{notes:?}");
     assert_eq!(notes[1], "disk slow is full");
 }
+
+#[test]
+fn a_token_is_shown_with_the_command_that_uses_it() {
+    let addresses = vec!["unix:/run/x".to_owned(), "10.0.0.1:7740".to_owned()];
+    let (token, names) = ("abc".to_owned(), "rack1-*".to_owned());
+    let answer =
+        InviteAnswer { version: 1, token, expires: 1_700_000_000, count: 5, names, addresses };
+    let shown = invited(&answer);
+    assert!(shown.starts_with("A token for 5 nodes named rack1-*, valid until "), "{shown}");
+    assert!(shown.ends_with("\n  evenkeel node join 10.0.0.1:7740 --token abc\n"), "{shown}");
+    let one = InviteAnswer { count: 1, names: "*".into(), addresses: Vec::new(), ..answer };
+    assert!(invited(&one).starts_with("A token for one node, valid until "));
+    assert!(invited(&one).contains("node join ADDRESS --token abc"));
+}

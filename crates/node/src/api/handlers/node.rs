@@ -7,6 +7,7 @@ use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::*;
 
 use crate::api::extract::{Body, Json, Path, Query, Refusal};
+use crate::certificates;
 use crate::membership;
 use crate::node::Node;
 use crate::volumes::retire;
@@ -26,8 +27,22 @@ pub async fn join(
     State(node): State<Arc<Node>>,
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<NodeAnswer>, Refusal> {
+    if let Some(token) = &request.token {
+        certificates::joining::join(&node, &request.address, token).await?;
+    }
     membership::join(&node, &request.address, true).await?;
     Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
+}
+
+/// Makes a token by which nodes get their first certificate. On the node with the authority's key.
+#[utoipa::path(post, path = "/v1/cluster/invite", tag = "nodes", operation_id = "node-invite",
+    request_body = InviteRequest,
+    responses((status = 200, body = InviteAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn invite(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<InviteRequest>,
+) -> Result<Json<InviteAnswer>, Refusal> {
+    Ok(Json(certificates::invite(&node, &request).await?))
 }
 
 /// Gives the cluster another name. Its nodes use it from their next heartbeat on, also those that

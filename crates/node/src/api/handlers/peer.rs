@@ -10,11 +10,13 @@ use evenkeel_format::Superblock;
 use serde::Deserialize;
 
 use crate::api::extract::{Body, Json, Path, Query, Refusal};
+use crate::certificates;
 use crate::coordinator::{Answer, Caller, Request, from_hex};
 use crate::disks::NewReplica;
 use crate::node::Node;
 use crate::peer::requests::{
-    CreateReplica, MakeRoom, PeerFound, PeerReplica, PeerReplicas, ReadData,
+    CreateReplica, MakeRoom, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
+    WantedCertificate,
 };
 use crate::volumes::assemble::{PIECE, found, read_piece};
 use crate::volumes::{hearing, local, sweep};
@@ -46,6 +48,15 @@ pub async fn coordinator(
         system(e.to_string())
     })?;
     Ok(Json(answer))
+}
+
+pub async fn certificate(
+    State(node): State<Arc<Node>>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<WantedCertificate>,
+) -> Result<Json<NewCertificate>, Refusal> {
+    let key = request.key().ok_or_else(|| bad("no public key"))?;
+    Ok(Json(certificates::certify(&node, &caller, &key).await?))
 }
 
 pub async fn create_replica(

@@ -15,7 +15,7 @@ fn credentials(number: u128, name: &str, key: &[u8]) -> Credentials {
         start: StartId { counter: 1, incarnation: Incarnation(1) },
         cluster: "test".into(),
         key: Some(SharedKey::load(file.path()).unwrap()),
-        tls: None,
+        tls: None.into(),
     }
 }
 
