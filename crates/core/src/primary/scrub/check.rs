@@ -79,8 +79,9 @@ impl<P: Payload> Primary<P> {
         bytes: Range<u64>,
         is_vouched_for: bool,
     ) {
-        let Some(bad) = self.bad_range(mirror, bytes) else { return };
-        if is_vouched_for || self.is_everyone_in_sync(mirror) {
+        if let Some(bad) = self.bad_range(mirror, bytes)
+            && (is_vouched_for || self.is_everyone_in_sync(mirror))
+        {
             self.bad_ranges.add_unless_undecided(bad);
         }
     }
@@ -106,19 +107,19 @@ impl<P: Payload> Primary<P> {
     }
 
     fn step_check(&mut self, cx: &mut Context<'_, P>) {
-        let Some(check) = &self.check else { return };
-        let Some(request) = self.requests.get(&check.number) else {
-            self.check = None;
-            return;
+        let Some(check) = self.check.take() else {
+            return; // Nothing is looked after.
         };
-        if request.unanswered > 0 || request.unfinished > 0 || !self.can_send() {
-            return;
-        }
+        let request = self.requests.get(&check.number);
+        let is_over = request.map(|it| it.unanswered == 0 && it.unfinished == 0);
         match check.step {
-            Step::Locking => {}
-            Step::Comparing => self.judge_differences(cx),
-            Step::Fetching => self.rewrite(cx),
-            Step::Rewriting => self.check_over(cx),
+            // The request has ended with everything else.
+            _ if is_over.is_none() => {}
+            _ if is_over == Some(false) || !self.can_send() => self.check = Some(check),
+            Step::Locking => self.check = Some(check),
+            Step::Comparing => self.judge_differences(cx, check),
+            Step::Fetching => self.rewrite(cx, check),
+            Step::Rewriting => self.check_over(cx, check),
         }
     }
 
@@ -130,10 +131,10 @@ impl<P: Payload> Primary<P> {
         if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
             return;
         }
-        let Some(view) = &self.view else { return };
-        let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         if let Some(bad) = self.bad_ranges.next() {
-            if let Some(range) = bad.in_volume(geometry, mirrors) {
+            let view = self.view.as_ref();
+            let range = view.and_then(|view| bad.in_volume(view.geometry, view.mirrors.len()));
+            if let Some(range) = range {
                 self.begin_check(cx, range, Some(bad));
             }
         } else if let Some(range) = self.next_to_verify(cx.now) {
@@ -173,19 +174,22 @@ impl<P: Payload> Primary<P> {
     /// The range is locked: has its replicas tell what they hold.
     pub(in crate::primary) fn check_locked(&mut self, cx: &mut Context<'_, P>) {
         let generation = self.generation();
-        let Some(check) = &mut self.check else { return };
+        let (Some(mut check), Some(view)) = (self.check.take(), &self.view) else {
+            debug_assert!(false, "a range is locked for a check, in a view");
+            return;
+        };
         check.generation = generation;
         let (number, range) = (check.number, check.range.clone());
         check.since = cx.now;
         check.step = Step::Comparing;
-        if self.somebody_fails() {
-            return self.put_off();
-        }
-        let Some(view) = &self.view else { return };
         let length = range.end - range.start;
         let pieces: Vec<_> =
             stripe::pieces(view.geometry, view.mirrors.len(), range.start, length, MAX_PAYLOAD)
                 .collect();
+        if self.somebody_fails() {
+            return self.put_off(check);
+        }
+        self.check = Some(check);
         self.expect_parts(number, pieces.len());
         for piece in pieces {
             let action = PartAction::Digest { offset: piece.offset, length: piece.length };
@@ -199,8 +203,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The range is checked later.
-    fn put_off(&mut self) {
-        let Some(check) = self.check.take() else { return };
+    fn put_off(&mut self, check: Check) {
         check.bad.into_iter().for_each(|bad| self.bad_ranges.put_off(bad));
         self.end_kept(check.number);
     }
@@ -228,16 +231,15 @@ impl<P: Payload> Primary<P> {
         self.check.as_mut()?.compared.iter_mut().find(|compared| compared.sequence == sequence)
     }
 
-    fn judge_differences(&mut self, cx: &mut Context<'_, P>) {
+    fn judge_differences(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
         let (repairs, generation) = (self.verify_repairs(), self.generation());
         let source = self.repair_source().and_then(|id| self.peers.get(&id));
         let source = source.map(|peer| (peer.mirror(), peer.bit()));
         let everyone: Vec<_> =
             (0..self.mirrors.len()).map(|mirror| self.is_everyone_in_sync(mirror)).collect();
-        let Some(check) = &mut self.check else { return };
         if check.generation != generation {
             // Who answered may not be in-sync any more: this range has to be compared again.
-            return self.put_off();
+            return self.put_off(check);
         }
         let is_verify = check.bad.is_none();
         // A failed read names nobody whose content counts.
@@ -254,14 +256,13 @@ impl<P: Payload> Primary<P> {
         let is_ours = |found: &Difference| found.somebody_cannot_read() || found.is_to_be_renewed;
         check.differences = found.into_iter().filter(|found| is_verify || is_ours(found)).collect();
         if repairs || !is_verify {
-            return self.fetch(cx);
+            return self.fetch(cx, check);
         }
-        self.check_over(cx);
+        self.check_over(cx, check);
     }
 
     /// Reads what is wrong somewhere from where it is right.
-    fn fetch(&mut self, cx: &mut Context<'_, P>) {
-        let Some(check) = &mut self.check else { return };
+    fn fetch(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
         check.step = Step::Fetching;
         let number = check.number;
         let found = check.differences.iter().enumerate();
@@ -270,8 +271,9 @@ impl<P: Payload> Primary<P> {
             .map(|(index, found)| (index as u64, found.mirror, found.wrong, found.bytes.clone()))
             .collect();
         if reads.is_empty() {
-            return self.check_over(cx);
+            return self.check_over(cx, check);
         }
+        self.check = Some(check);
         self.expect_parts(number, reads.len());
         for (index, mirror, wrong, bytes) in reads {
             let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
@@ -282,21 +284,23 @@ impl<P: Payload> Primary<P> {
 
     /// Writes what was read to all members: to those that have it right, too, so that it is a write
     /// like any other. What could not be read stays as it is.
-    fn rewrite(&mut self, cx: &mut Context<'_, P>) {
-        let Some(check) = &mut self.check else { return };
+    fn rewrite(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
         check.step = Step::Rewriting;
         let number = check.number;
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        request.error = None;
+        let read = self.requests.get_mut(&number).map(|request| {
+            request.error = None;
+            core::mem::take(&mut request.data)
+        });
         let mut writes = Vec::new();
-        for (index, payload) in core::mem::take(&mut request.data) {
+        for (index, payload) in read.into_iter().flatten() {
             let Some(difference) = check.differences.get_mut(index as usize) else { continue };
             difference.is_repaired = true;
             writes.push((difference.mirror, difference.bytes.start, payload));
         }
         if writes.is_empty() {
-            return self.check_over(cx);
+            return self.check_over(cx, check);
         }
+        self.check = Some(check);
         self.expect_parts(number, writes.len());
         for (mirror, offset, payload) in writes {
             let action = PartAction::Write { offset, payload, durable: true };
@@ -304,8 +308,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn check_over(&mut self, cx: &mut Context<'_, P>) {
-        let Some(mut check) = self.check.take() else { return };
+    fn check_over(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
         let has_failed = self.requests.get(&check.number).is_some_and(|r| r.error.is_some());
         self.end_kept(check.number);
         if has_failed {
@@ -325,7 +328,10 @@ impl<P: Payload> Primary<P> {
             };
             return self.range_verified(cx, checked, held);
         }
-        let Some(view) = &self.view else { return };
+        let Some(view) = &self.view else {
+            debug_assert!(false, "a range was compared, in a view");
+            return;
+        };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let repaired = |found: &&Difference| found.is_repaired && found.wrong != 0;
         for repaired in check.differences.iter().filter(repaired) {
