@@ -12,7 +12,7 @@ impl<P: Payload> Replica<P> {
         let generation = self.view.generation;
         self.operations.check_invariants(generation, &self.intents, &self.intent_work);
         assert!(
-            self.operations.is_empty() || !self.is_unsaved() || self.adoption.is_some(),
+            self.operations.is_empty() || !self.is_unsaved() || self.adoption.is_under_way(),
             "I3: something is under way, and no view is adopted"
         );
         self.check_adoption();
@@ -28,7 +28,7 @@ impl<P: Payload> Replica<P> {
         assert!(state == Some(ReplicaState::Rebuilding), "B4: it rebuilds, and is {state:?}");
         rebuild.check_invariants(&self.view);
         self.check_copies(rebuild);
-        let is_paused = self.adoption.is_some() || self.is_unsaved();
+        let is_paused = self.adoption.is_under_way() || self.is_unsaved();
         assert!(
             !is_paused || !rebuild.holds_anything(),
             "V2: a rebuild holds a range while a view is being adopted"

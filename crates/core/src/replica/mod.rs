@@ -1,10 +1,11 @@
 //! A replica: guards one full copy of one mirror on one disk.
 //!
-//! It runs an operation only in the generation that it has adopted ([`adoption`]), keeps
+//! It runs an operation only in the generation that it has adopted ([`adopting`]), keeps
 //! overlapping ones apart and in order ([`operations`]), shares device flushes among those who
 //! wait for one ([`flush`]), and, when it lacks data, pulls it from an in-sync replica
 //! ([`rebuild`]).
 
+mod adopting;
 mod adoption;
 mod cluster_locks;
 mod flush;
@@ -59,10 +60,7 @@ pub struct Replica<P> {
     cluster_locks: ClusterLocks,
     /// The incarnations that the superblocks list.
     recorded: Recorded,
-    adoption: Option<Adoption>,
-    /// The last adoption could not be saved: the generation that the superblocks had before. Only
-    /// that of `view` is the newer one, below which all is refused.
-    unsaved_over: Option<Generation>,
+    adoption: Adoption,
     rebuild: Option<Rebuild>,
     last_number: u64,
     bytes_written: u64,
@@ -114,8 +112,7 @@ impl<P: Payload> Replica<P> {
             missing,
             cluster_locks: ClusterLocks::default(),
             recorded,
-            adoption: None,
-            unsaved_over: None,
+            adoption: Adoption::default(),
             rebuild: None,
             last_number: 0,
             bytes_written: 0,
@@ -155,10 +152,11 @@ impl<P: Payload> Replica<P> {
     /// When [`ReplicaEvent::Tick`] is due, if nothing else happens before. Ask after each step.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let change = match &self.adoption {
-            Some(adoption) => adoption.next_wakeup(),
-            None if self.is_unsaved() => None,
-            None => self.rebuild.as_ref().and_then(Rebuild::next_wakeup),
+        let change = if self.adoption.is_under_way() {
+            self.adoption.next_wakeup()
+        } else {
+            let rebuild = self.rebuild.as_ref().filter(|_| !self.is_unsaved());
+            rebuild.and_then(Rebuild::next_wakeup)
         };
         let saves = Instant::earliest(self.intent_work.next_wakeup(), self.missing.next_wakeup());
         Instant::earliest(change, saves)
@@ -190,7 +188,7 @@ impl<P: Payload> Replica<P> {
         ReplicaStatus {
             id: self.config.id,
             view: self.view.clone(),
-            is_adopting: self.adoption.is_some() || self.is_unsaved(),
+            is_adopting: self.adoption.is_under_way() || self.is_unsaved(),
             sessions: self.links.open_primaries().map(|(_, primary)| primary).collect(),
             operations: self.operations.len(),
             rebuild: self.rebuild.as_ref().map(Rebuild::progress),

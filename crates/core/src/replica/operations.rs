@@ -271,7 +271,7 @@ impl<P: Payload> Replica<P> {
             Some(Digested::Next(action)) => {
                 // Neither a session that has ended nor an adoption waits for all pieces.
                 let is_over = self.links.opener(link).is_none();
-                if is_over || self.adoption.is_some() {
+                if is_over || self.adoption.is_under_way() {
                     self.refuse(cx, link, Some(id.sequence));
                 } else {
                     cx.disk(DiskTicket::Operation(number), action);

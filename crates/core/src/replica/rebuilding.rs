@@ -44,7 +44,7 @@ impl<P: Payload> Replica<P> {
     /// being adopted answers still come, and what they would begin would keep the adoption from its
     /// end.
     pub(super) fn advance_rebuild(&mut self, cx: &mut Context<'_, P>) {
-        if self.rebuild.is_none() || self.adoption.is_some() || self.is_unsaved() {
+        if self.rebuild.is_none() || self.adoption.is_under_way() || self.is_unsaved() {
             return;
         }
         self.let_go_of_late_copies(cx);

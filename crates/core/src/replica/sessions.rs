@@ -48,7 +48,7 @@ impl<P: Payload> Replica<P> {
 
     /// Whether the disk is to make anything durable but data.
     fn is_saving(&self) -> bool {
-        self.intent_work.is_saving() || self.missing.is_saving() || self.is_saving_view()
+        self.intent_work.is_saving() || self.missing.is_saving() || self.adoption.is_saving()
     }
 
     fn answer_session(&mut self, cx: &mut Context<'_, P>, link: LinkId, asked: Asked) {
@@ -134,9 +134,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.links.closed(link);
-        if let Some(adoption) = &mut self.adoption {
-            adoption.forget(link);
-        }
+        self.adoption.forget(link);
         self.forget_operations_of(cx, link);
         self.answer_waiting_sessions(cx);
     }
@@ -174,7 +172,7 @@ impl<P: Payload> Replica<P> {
     /// Whether a message in this generation may be acted upon (W3). Of a view that could not be
     /// saved only the number is known here.
     pub(super) fn is_current(&self, generation: Generation) -> bool {
-        generation == self.view.generation && self.adoption.is_none() && !self.is_unsaved()
+        generation == self.view.generation && !self.adoption.is_under_way() && !self.is_unsaved()
     }
 
     pub(super) fn ping(
