@@ -139,10 +139,9 @@ impl<P: Payload> Replica<P> {
         generation: Generation,
         (requester, number): (PrimaryId, ClusterLockNumber),
     ) {
-        let Some(from) = self.links.primary_of(link) else { return };
-        if !self.is_current(generation) {
-            return;
-        }
+        let Some(from) = self.links.primary_of(link).filter(|_| self.is_current(generation)) else {
+            return; // In another view it is said again, and who is no primary yields nothing.
+        };
         let cluster_lock = self.cluster_locks.of.get_mut(&requester);
         if let Some(cluster_lock) = cluster_lock
             .filter(|cluster_lock| cluster_lock.number == number && cluster_lock.has_turn)
@@ -153,7 +152,10 @@ impl<P: Payload> Replica<P> {
     }
 
     fn grant_if_all_yield(&mut self, cx: &mut Context<'_, P>, requester: PrimaryId) {
-        let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else { return };
+        let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else {
+            debug_assert!(false, "{requester:?} has said what it wants");
+            return;
+        };
         let mut primaries = self.view.primaries.iter();
         if !primaries.all(|primary| cluster_lock.granted_by.contains(&primary.id)) {
             return;
@@ -167,7 +169,10 @@ impl<P: Payload> Replica<P> {
 
     /// Tells all primaries of a cluster lock.
     fn tell_cluster_lock(&self, cx: &mut Context<'_, P>, requester: PrimaryId) {
-        let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else { return };
+        let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else {
+            debug_assert!(false, "{requester:?} has said what it wants");
+            return;
+        };
         for (link, primary) in self.links.open_primaries() {
             if self.view.has_primary(primary) {
                 cx.send(link, cluster_lock.message(self.view.generation, requester), None);

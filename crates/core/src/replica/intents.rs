@@ -124,8 +124,9 @@ impl<P: Payload> Replica<P> {
         cx: &mut Context<'_, P>,
         outcome: Result<(), DiskError>,
     ) {
-        // Only a driver that answers twice makes this `None`.
-        let Some(table) = self.intent_work.saved(cx.now, outcome.is_ok()) else { return };
+        let Some(table) = self.intent_work.saved(cx.now, outcome.is_ok()) else {
+            return; // A driver has answered twice, which is asserted there.
+        };
         if outcome.is_ok() {
             self.intents.saved(&table);
         }
@@ -192,7 +193,9 @@ impl<P: Payload> Replica<P> {
         through: Sequence,
         last_of_earlier_incarnations: Option<Sequence>,
     ) {
-        let Some(primary) = self.links.primary_of(link) else { return };
+        let Some(primary) = self.links.primary_of(link) else {
+            return; // Only a primary's writes become stable.
+        };
         if self.is_current(generation) && self.view.has_primary(primary) {
             let has_progressed = self.intents.stable(primary, through);
             if let Some(last) = last_of_earlier_incarnations {
@@ -211,7 +214,10 @@ impl<P: Payload> Replica<P> {
     /// it (rule W7).
     pub(super) fn intents_follow(&mut self, cx: &mut Context<'_, P>, old: &View) {
         let me = self.config.id;
-        let Some((mirror, record)) = self.view.replica(me).map(|(m, r)| (m, *r)) else { return };
+        let Some((mirror, record)) = self.view.replica(me).map(|(m, r)| (m, *r)) else {
+            debug_assert!(false, "a view is adopted only by who is in it");
+            return;
+        };
         self.missing.follow(&self.view.mirrors[mirror], me);
         self.intents.follow(&self.view, cx.now);
         let before = old.replica(me).map(|(_, record)| *record);
@@ -257,16 +263,14 @@ impl<P: Payload> Replica<P> {
             // durable here.
             self.intents.stabilize_orphans();
         } else {
-            self.resolve_orphans(cx);
+            self.resolve_orphans(cx, mirror, record.state == ReplicaState::InSync);
         }
     }
 
     /// Writes of which no primary will tell any more whether they are stable: those that may lack
     /// them are known, if there is only one truth.
-    fn resolve_orphans(&mut self, cx: &mut Context<'_, P>) {
+    fn resolve_orphans(&mut self, cx: &mut Context<'_, P>, mirror: usize, is_in_sync: bool) {
         let me = self.config.id;
-        let Some((mirror, record)) = self.view.replica(me) else { return };
-        let is_in_sync = record.state == ReplicaState::InSync;
         if is_in_sync && self.is_beside_in_sync() {
             return;
         }

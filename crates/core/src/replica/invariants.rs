@@ -23,7 +23,9 @@ impl<P: Payload> Replica<P> {
 
     /// Who is rebuilt is what the view says.
     fn check_rebuild(&self) {
-        let Some(rebuild) = &self.rebuild else { return };
+        let Some(rebuild) = &self.rebuild else {
+            return; // None is under way.
+        };
         let state = self.state();
         assert!(state == Some(ReplicaState::Rebuilding), "B4: it rebuilds, and is {state:?}");
         rebuild.check_invariants(&self.view);
@@ -37,8 +39,9 @@ impl<P: Payload> Replica<P> {
 
     /// Whoever lacks only a part has a bitmap here that says which.
     fn check_missing(&self) {
-        let Some((mirror, _)) = self.view.replica(self.config.id) else { return };
-        self.missing.check_invariants(&self.view.mirrors[mirror], self.config.id);
+        if let Some((mirror, _)) = self.view.replica(self.config.id) {
+            self.missing.check_invariants(&self.view.mirrors[mirror], self.config.id);
+        }
     }
 }
 

@@ -24,7 +24,10 @@ impl<P: Payload> Replica<P> {
         message: Message,
         payload: Option<P>,
     ) {
-        let Some(id) = operation_id(&message) else { return };
+        let Some(id) = operation_id(&message) else {
+            debug_assert!(false, "{message:?} asks for no operation");
+            return;
+        };
         let Some(primary) = self.links.primary_of(link) else { return self.drop_link(cx, link) };
         let wanted = match message {
             Message::Read { .. } | Message::Map { .. } | Message::Digest { .. } => {
