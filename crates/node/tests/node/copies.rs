@@ -155,7 +155,10 @@ async fn a_volume_whose_own_earlier_primary_may_live_is_taken_over_before_it_is_
         if !is_proved {
             nodes[1].until("/v1/node", warns("until its predecessor has been silent")).await;
         }
-        nodes[1].until("/v1/node", |n| n["node"]["warnings"] == json!([])).await;
+        let is_admitted = |n: &Value| {
+            n["node"]["coordinator"]["reachable"] == true && n["node"]["warnings"] == json!([])
+        };
+        nodes[1].until("/v1/node", is_admitted).await;
         let (status, answer) = nodes[1].call("DELETE", "/v1/volumes/web", Value::Null).await;
         if is_proved {
             assert_eq!(status, 200, "{answer:#}");
