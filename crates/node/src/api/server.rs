@@ -44,6 +44,7 @@ pub fn router(node: &Arc<Node>) -> Router {
 /// The API for another node, `caller`: that for users, and the paths that only nodes need.
 pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
     let paths = paths()
+        .merge(renewal())
         .route(requests::REPLICAS, post(handlers::peer::create_replica))
         .route(requests::FOUND, get(handlers::peer::found))
         .route(requests::SWEEP, post(handlers::peer::sweep))
@@ -51,15 +52,17 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .route(requests::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
         .route(requests::READ, post(handlers::peer::read))
-        .route(requests::CONDITIONS, post(handlers::peer::conditions))
-        .route(requests::CERTIFICATE, post(handlers::peer::certificate));
+        .route(requests::CONDITIONS, post(handlers::peer::conditions));
     for_node(paths, node, caller)
 }
 
 /// The API for another node whose certificate has expired: it may ask for a new one.
 pub fn renewal_router(node: &Arc<Node>, caller: Caller) -> Router {
-    let paths = Router::new().route(requests::CERTIFICATE, post(handlers::peer::certificate));
-    for_node(paths, node, caller)
+    for_node(renewal(), node, caller)
+}
+
+fn renewal() -> Router<Arc<Node>> {
+    Router::new().route(requests::CERTIFICATE, post(handlers::peer::certificate))
 }
 
 fn for_node(paths: Router<Arc<Node>>, node: &Arc<Node>, caller: Caller) -> Router {
