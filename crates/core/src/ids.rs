@@ -159,6 +159,10 @@ number!(
     CopyToken
 );
 number!(
+    /// One question of a rebuilding replica whether writes are finished, numbered by it.
+    BarrierNumber
+);
+number!(
     /// The cluster locks of one primary, numbered by it: a higher one takes the place of those
     /// before.
     ClusterLockNumber

@@ -434,17 +434,22 @@ pub enum Message {
         /// How far.
         progress: RebuildProgress,
     },
-    /// From a rebuilding replica to its primaries: nothing is left, and all is durable. Answer when
-    /// all that you have sent to the mirror before this message is finished.
+    /// From a rebuilding replica to its primaries: what I have copied by now is durable. Answer when
+    /// all that you have sent to the mirror before this message is finished. Said again by the same
+    /// number it changes nothing.
     RebuildCopied {
         /// Its generation.
         generation: Generation,
+        /// Which question this is.
+        number: BarrierNumber,
     },
     /// From a primary to a rebuilding replica: what was sent before [`Message::RebuildCopied`] is
     /// finished.
     WritesFinished {
         /// The primary's generation.
         generation: Generation,
+        /// Of the question.
+        number: BarrierNumber,
     },
     /// From a rebuilding replica to its primaries: all of them have finished their writes; it may
     /// become in-sync (B4).

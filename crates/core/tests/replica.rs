@@ -672,3 +672,75 @@ fn only_an_in_sync_replica_is_a_source() {
     assert_eq!(said(&bench.say(1, ask(2))), [refused]);
     assert!(bench.say(1, write(1, 1, 0)).contains_disconnect(1), "a copier does not write");
 }
+
+/// A rebuild until it has asked its primary to finish its writes, and what it said until then.
+fn rebuild_until_all_is_durable() -> (Bench, Vec<Message>) {
+    let mut bench = Bench::in_view(view_as(1, ReplicaState::Stale));
+    bench.open(1, 1, Opener::Primary(OLD));
+    let mut effects = bench.adopt(1, view_as(2, ReplicaState::Rebuilding));
+    let mut messages = Vec::new();
+    for _ in 0..100 {
+        let done = std::mem::take(&mut effects);
+        messages.extend(said(&done));
+        if messages.iter().any(|m| matches!(m, Message::RebuildCopied { .. })) {
+            return (bench, messages);
+        }
+        for effect in &done {
+            effects.extend(answered(&mut bench, effect));
+        }
+        bench.now = bench.now + Duration::from_millis(10);
+        effects.extend(bench.step(ReplicaEvent::Tick));
+    }
+    panic!("the rebuild stands still: {messages:?}");
+}
+
+/// What a disk, a source and a primary do about one effect.
+fn answered(bench: &mut Bench, effect: &ReplicaEffect<Data>) -> Vec<ReplicaEffect<Data>> {
+    let generation = Generation(2);
+    match effect {
+        ReplicaEffect::Disk { ticket, .. } => bench.disk_done(*ticket),
+        ReplicaEffect::ConnectSource { replica, .. } => {
+            bench.step(ReplicaEvent::SourceLink { replica: *replica, link: Some(LinkId(9)) })
+        }
+        ReplicaEffect::Send { message, .. } => match *message {
+            Message::OpenSession { session, .. } => {
+                bench.say(9, Message::SessionOpened { session, report: source_report(2) })
+            }
+            Message::AskMissing { replica, page, .. } => {
+                let content = message::MissingContent::End;
+                bench.say(9, Message::MissingBlocks { replica, asked: page, content })
+            }
+            Message::Drain { token, .. } => {
+                bench.say(1, Message::Drained { generation, token, is_busy: false })
+            }
+            Message::Copy { token, .. } => {
+                bench.say(9, Message::Copied { token, content: CopyContent::Zeroes })
+            }
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The copy may have brought a write that another in-sync member has not written yet: as long as its
+/// primary may end with that, only the bit tells of the difference (W7).
+#[test]
+fn bits_are_cleared_only_when_the_primary_has_finished_what_the_copy_may_have_brought() {
+    let (mut bench, before) = rebuild_until_all_is_durable();
+    let cleared = |m: &Message| matches!(m, Message::ClearBits { .. });
+    assert!(!before.iter().any(cleared), "{before:?}");
+    let Some(&Message::RebuildCopied { generation, number }) = before.last() else {
+        panic!("{before:?}")
+    };
+
+    let earlier = BarrierNumber(number.0 - 1);
+    let effects = bench.say(1, Message::WritesFinished { generation, number: earlier });
+    assert!(said(&effects).is_empty(), "an answer to another question: {effects:?}");
+    let messages = said(&bench.say(1, Message::WritesFinished { generation, number }));
+    let runs = messages.iter().filter_map(|m| match m {
+        Message::ClearBits { offset, length, .. } => Some((*offset, *length)),
+        _ => None,
+    });
+    assert_eq!(runs.collect::<Vec<_>>(), [(0, 1 << 20)]);
+    assert!(messages.contains(&Message::RebuildDone { generation }), "{messages:?}");
+}

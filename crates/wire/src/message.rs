@@ -195,8 +195,12 @@ fn rebuild_fields(message: &Message) -> Fields {
         Message::RebuildProgress { generation, .. } => {
             numbered(kind::REBUILD_PROGRESS, generation, 0)
         }
-        Message::RebuildCopied { generation } => numbered(kind::REBUILD_COPIED, generation, 0),
-        Message::WritesFinished { generation } => numbered(kind::WRITES_FINISHED, generation, 0),
+        Message::RebuildCopied { generation, number } => {
+            numbered(kind::REBUILD_COPIED, generation, number.0)
+        }
+        Message::WritesFinished { generation, number } => {
+            numbered(kind::WRITES_FINISHED, generation, number.0)
+        }
         Message::RebuildDone { generation } => numbered(kind::REBUILD_DONE, generation, 0),
         Message::AskMissing { generation, page, .. } => {
             numbered(kind::ASK_MISSING, generation, page.into())

@@ -318,8 +318,8 @@ impl<P: Payload> Primary<P> {
             }
             Message::LogFilling { generation } => self.log_filling(cx, replica, generation),
             Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),
-            Message::RebuildCopied { generation } => {
-                self.rebuild_copied(cx, replica, generation);
+            Message::RebuildCopied { generation, number } => {
+                self.rebuild_copied(cx, replica, generation, number);
             }
             Message::RebuildDone { generation } => self.rebuild_done(replica, generation),
             // Only a primary or a rebuilding replica says these.

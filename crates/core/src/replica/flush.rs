@@ -40,7 +40,7 @@ impl<P: Payload> Replica<P> {
             // next incarnation.
             self.tell_disk_failed(cx, error.into());
         }
-        self.rebuild_flush_ended(cx, outcome.is_ok());
+        self.rebuild_flush_ended(outcome.is_ok());
         self.answer_flush(cx, waiters, outcome);
         self.start_flush(cx);
     }

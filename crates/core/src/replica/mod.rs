@@ -242,8 +242,8 @@ impl<P: Payload> Replica<P> {
             Message::MissingBlocks { replica, asked, content } => {
                 self.missing_told(cx, link, replica, asked, content);
             }
-            Message::WritesFinished { generation } => {
-                self.writes_finished(cx.now, link, generation)
+            Message::WritesFinished { generation, number } => {
+                self.writes_finished(link, generation, number);
             }
             Message::ClearBits { generation, offset, length } => {
                 self.clear_bits(link, generation, offset, length);

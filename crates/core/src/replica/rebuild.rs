@@ -7,6 +7,7 @@
 //!
 //! Here is what it knows and decides; [`super::rebuilding`] carries that out.
 
+mod barrier;
 mod copies;
 mod counting;
 mod learning;
@@ -16,6 +17,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::barrier::Barrier;
 use self::copies::{Copy, Run};
 pub(super) use self::copies::{Late, LetGo, NextRun};
 use self::counting::Count;
@@ -63,9 +65,8 @@ pub(super) struct Rebuild {
     done: u64,
     /// The same of all that is to be copied; `None` until it is counted.
     total: Option<u64>,
-    /// The primaries that have finished what they had sent when all was copied, by the adopted
-    /// view.
-    finished: BTreeSet<PrimaryId>,
+    /// What waits for the primaries to finish what they have sent.
+    barrier: Barrier,
     pace: Pace,
     /// Nothing is begun before this moment.
     retry_at: Instant,
@@ -139,7 +140,7 @@ impl Rebuild {
             count: Count::default(),
             done: 0,
             total: None,
-            finished: BTreeSet::new(),
+            barrier: Barrier::default(),
             pace: Pace::new(now),
             retry_at: now,
             report_at: now,
@@ -301,7 +302,7 @@ impl Rebuild {
         }
         self.report_at = now;
         self.retry_at = now;
-        self.finished.clear();
+        self.barrier.begin_anew();
         self.pace.reset();
     }
 
@@ -343,11 +344,47 @@ impl Rebuild {
         self.flushing = core::mem::take(&mut self.unflushed);
     }
 
-    /// A device flush has ended. Returns what was copied before it: the source need not remember
-    /// that this replica lacked these blocks.
-    pub fn flush_ended(&mut self, succeeded: bool) -> BlockSet {
+    /// A device flush has ended: what was copied before it is durable.
+    pub fn flush_ended(&mut self, succeeded: bool) {
         let durable = core::mem::take(&mut self.flushing);
-        if succeeded { durable } else { BlockSet::default() }
+        if succeeded {
+            self.barrier.add(&durable);
+        }
+    }
+
+    /// Whether primaries are to be asked now to finish what they have sent.
+    pub fn wants_barrier(&self) -> bool {
+        self.failure().is_none() && self.barrier.wants_question(self.is_complete())
+    }
+
+    /// The primaries are asked, by this number.
+    pub fn ask_barrier(&mut self, number: BarrierNumber) {
+        self.barrier.ask(number, self.is_complete());
+    }
+
+    /// The question that primaries have not all answered yet.
+    pub fn barrier(&self) -> Option<BarrierNumber> {
+        self.barrier.under_way()
+    }
+
+    /// A primary has answered.
+    pub fn barrier_answered(&mut self, number: BarrierNumber, primary: PrimaryId) {
+        self.barrier.answered(number, primary);
+    }
+
+    /// If all these primaries have answered: the blocks of which nobody need remember any more that
+    /// this replica lacked them. If it has copied all, it may become in-sync, and says so at once.
+    pub fn pass_barrier(&mut self, now: Instant, primaries: &[PrimaryRecord]) -> Option<BlockSet> {
+        let covered = self.barrier.pass(primaries)?;
+        if self.may_become_in_sync() {
+            self.report_at = now;
+        }
+        Some(covered)
+    }
+
+    /// Whether nothing is left, and every primary has finished what it had sent by then.
+    pub fn may_become_in_sync(&self) -> bool {
+        self.is_complete() && self.barrier.has_passed()
     }
 
     /// What primaries are to be told now, if it is time for that.
@@ -361,17 +398,5 @@ impl Rebuild {
             progress.waits_for = Some(RebuildWait::Operator);
         }
         Some(progress)
-    }
-
-    /// A primary has finished what it had sent when all was copied.
-    pub fn has_finished(&mut self, now: Instant, primary: PrimaryId) {
-        if self.is_complete() && self.finished.insert(primary) {
-            self.report_at = now;
-        }
-    }
-
-    /// Whether each of these primaries has.
-    pub fn have_finished(&self, primaries: &[PrimaryRecord]) -> bool {
-        primaries.iter().all(|primary| self.finished.contains(&primary.id))
     }
 }

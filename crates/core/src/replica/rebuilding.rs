@@ -7,11 +7,11 @@ mod learning;
 use super::flush_queue::FlushWaiter;
 use super::rebuild::{Connected, Ending, LetGo, Rebuild};
 use super::{Context, DiskError, Replica, ReplicaEffect};
+use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, RebuildWait, ReplicaReport};
 use crate::payload::Payload;
-use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, View};
 
 /// Whether somebody in the mirror of this replica lacks writes by the new view who did not by the
@@ -57,6 +57,7 @@ impl<P: Payload> Replica<P> {
                 }
             }
         }
+        self.advance_barrier(cx);
         self.report_progress(cx);
     }
 
@@ -184,21 +185,50 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// A device flush has ended: the source need not remember that this replica lacked what was
-    /// copied before.
-    pub(super) fn rebuild_flush_ended(&mut self, cx: &mut Context<'_, P>, succeeded: bool) {
-        let generation = self.view.generation;
-        let is_current = self.is_current(generation);
+    /// A device flush has ended.
+    pub(super) fn rebuild_flush_ended(&mut self, succeeded: bool) {
         if let Some(rebuild) = &mut self.rebuild {
-            let durable = rebuild.flush_ended(succeeded);
-            let link = rebuild.source_link().filter(|_| is_current);
-            for run in durable.runs(0..u64::MAX) {
-                self.missing.clear_bits(self.config.id, run.clone());
-                let bytes = self.bytes_of(&run);
-                let (offset, length) = (bytes.start, bytes.end - bytes.start);
-                if let Some(link) = link {
-                    cx.send(link, Message::ClearBits { generation, offset, length }, None);
-                }
+            rebuild.flush_ended(succeeded);
+        }
+    }
+
+    /// Asks the primaries to finish what they have sent, if something that was copied waits for
+    /// that, and clears the bits of what waits no more.
+    fn advance_barrier(&mut self, cx: &mut Context<'_, P>) {
+        let primaries = &self.view.primaries;
+        let passed =
+            self.rebuild.as_mut().and_then(|rebuild| rebuild.pass_barrier(cx.now, primaries));
+        if let Some(covered) = passed {
+            self.clear_copied(cx, &covered);
+        }
+        if self.rebuild.as_ref().is_some_and(Rebuild::wants_barrier) {
+            let number = BarrierNumber(self.next_number());
+            if let Some(rebuild) = &mut self.rebuild {
+                rebuild.ask_barrier(number);
+            }
+            self.ask_barrier(cx);
+        }
+    }
+
+    /// Asks, perhaps again: a primary may not have been there, or not in this view.
+    fn ask_barrier(&mut self, cx: &mut Context<'_, P>) {
+        let generation = self.view.generation;
+        if let Some(number) = self.rebuild.as_ref().and_then(Rebuild::barrier) {
+            self.tell_primaries(cx, Message::RebuildCopied { generation, number });
+        }
+    }
+
+    /// These blocks are here, durably, and on every member: nobody need remember that this replica
+    /// lacked them.
+    fn clear_copied(&mut self, cx: &mut Context<'_, P>, copied: &BlockSet) {
+        let generation = self.view.generation;
+        let link = self.rebuild.as_ref().and_then(Rebuild::source_link);
+        for run in copied.runs(0..u64::MAX) {
+            self.missing.clear_bits(self.config.id, run.clone());
+            let bytes = self.bytes_of(&run);
+            let (offset, length) = (bytes.start, bytes.end - bytes.start);
+            if let Some(link) = link {
+                cx.send(link, Message::ClearBits { generation, offset, length }, None);
             }
         }
     }
@@ -259,29 +289,31 @@ impl<P: Payload> Replica<P> {
         let report = self.rebuild.as_mut().and_then(|rebuild| rebuild.take_report(cx.now, limit));
         if let Some(progress) = report {
             self.tell_primaries(cx, Message::RebuildProgress { generation, progress });
+            self.ask_barrier(cx);
             self.tell_complete(cx);
         }
     }
 
-    /// What was copied may hold writes that another member has not written yet, and of which
-    /// neither of their logs tells: every primary has to finish those.
+    /// Tells the primaries that it may become in-sync, if it may.
     fn tell_complete(&mut self, cx: &mut Context<'_, P>) {
         let generation = self.view.generation;
-        if let Some(rebuild) = self.rebuild.as_ref().filter(|rebuild| rebuild.is_complete()) {
-            match rebuild.have_finished(&self.view.primaries) {
-                true => self.tell_primaries(cx, Message::RebuildDone { generation }),
-                false => self.tell_primaries(cx, Message::RebuildCopied { generation }),
-            }
+        if self.rebuild.as_ref().is_some_and(Rebuild::may_become_in_sync) {
+            self.tell_primaries(cx, Message::RebuildDone { generation });
         }
     }
 
     /// A primary has finished its writes.
-    pub(super) fn writes_finished(&mut self, now: Instant, link: LinkId, generation: Generation) {
+    pub(super) fn writes_finished(
+        &mut self,
+        link: LinkId,
+        generation: Generation,
+        number: BarrierNumber,
+    ) {
         if let Some(primary) = self.links.primary_of(link)
             && self.is_current(generation)
             && let Some(rebuild) = &mut self.rebuild
         {
-            rebuild.has_finished(now, primary);
+            rebuild.barrier_answered(number, primary);
         }
     }
 

@@ -156,8 +156,8 @@ fn rebuilds() -> impl Strategy<Value = Message> {
                 let content = missing(token.0);
                 Message::MissingBlocks { replica: ReplicaId(source), asked: length, content }
             }
-            8 => Message::RebuildCopied { generation },
-            9 => Message::WritesFinished { generation },
+            8 => Message::RebuildCopied { generation, number: BarrierNumber(token.0) },
+            9 => Message::WritesFinished { generation, number: BarrierNumber(token.0) },
             _ => Message::RebuildDone { generation },
         },
     )

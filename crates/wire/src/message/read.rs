@@ -70,8 +70,12 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             let content = content_from(fields);
             Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
         }
-        kind::REBUILD_COPIED => Message::RebuildCopied { generation },
-        kind::WRITES_FINISHED => Message::WritesFinished { generation },
+        kind::REBUILD_COPIED => {
+            Message::RebuildCopied { generation, number: BarrierNumber(number) }
+        }
+        kind::WRITES_FINISHED => {
+            Message::WritesFinished { generation, number: BarrierNumber(number) }
+        }
         kind::REBUILD_DONE => Message::RebuildDone { generation },
         kind::STABLE => {
             let last_of_earlier_incarnations =

@@ -1,6 +1,6 @@
 //! What rebuilding replicas wait for at this primary: that their source has what is under way in a
-//! range that they are about to copy (B1), and that all is finished when they have copied
-//! everything (B4).
+//! range that they are about to copy (B1), and that all is finished which their copies may have
+//! brought (B4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const MAX_DRAINS: usize = 64;
 #[derive(Debug, Default)]
 pub(in crate::primary) struct RebuildWaits {
     drains: Vec<Drain>,
-    /// Those that have copied everything.
+    /// Those that ask whether writes are finished.
     copied: BTreeMap<ReplicaId, Copied>,
 }
 
@@ -26,11 +26,13 @@ pub(in crate::primary) struct Drain {
     pub source: ReplicaId,
 }
 
-/// A replica has copied everything.
+/// A replica has made durable what it has copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::primary) struct Copied {
     /// In which it said so.
     pub generation: Generation,
+    /// Which of its questions this is.
+    pub number: BarrierNumber,
     /// The last write by then.
     pub through: Sequence,
 }
@@ -80,17 +82,16 @@ impl RebuildWaits {
         self.drains.clear();
     }
 
-    /// A replica has copied everything: what was sent by now is to be finished. Said again it
-    /// changes nothing.
-    pub fn copied(&mut self, replica: ReplicaId, generation: Generation, last: Sequence) {
-        let new = Copied { generation, through: last };
+    /// A replica has made durable what it has copied: what was sent by now is to be finished. Said
+    /// again by the same number it changes nothing.
+    pub fn copied(&mut self, replica: ReplicaId, new: Copied) {
         let copied = self.copied.entry(replica).or_insert(new);
-        if copied.generation != generation {
+        if (copied.generation, copied.number) != (new.generation, new.number) {
             *copied = new;
         }
     }
 
-    /// Those that have copied everything.
+    /// Those that ask whether writes are finished.
     #[inline]
     pub fn finishing(&self) -> impl Iterator<Item = (ReplicaId, Copied)> {
         self.copied.iter().map(|(replica, copied)| (*replica, *copied))

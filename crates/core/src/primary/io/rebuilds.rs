@@ -18,7 +18,7 @@ use crate::view::ReplicaState;
 /// How long a request keeps rebuilds slow.
 const BUSY_FOR: Duration = Duration::from_millis(100);
 
-/// What becomes of a replica that has copied everything.
+/// What becomes of a replica that asks whether writes are finished.
 enum Finish {
     /// It waits still.
     Waits,
@@ -100,28 +100,34 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// A replica has copied everything: what was sent by now is to be finished.
+    /// A replica has made durable what it has copied: what was sent by now is to be finished.
     pub(in crate::primary) fn rebuild_copied(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
         generation: Generation,
+        number: BarrierNumber,
     ) {
         if generation == self.generation() {
-            self.rebuild_waits.copied(replica, generation, self.writes.last());
+            let through = self.writes.last();
+            self.rebuild_waits.copied(replica, Copied { generation, number, through });
             self.tell_finished(cx);
         }
     }
 
-    /// Tells those that have copied everything when what was sent by then is finished.
+    /// Tells those that have made a copy durable when what was sent by then is finished.
     pub(in crate::primary) fn tell_finished(&mut self, cx: &mut Context<'_, P>) {
         let finishing = self.rebuild_waits.finishing();
-        let fates: Vec<_> = finishing.map(|(id, copied)| (id, self.finish(id, copied))).collect();
+        let fates: Vec<_> =
+            finishing.map(|(id, copied)| (id, copied, self.finish(id, copied))).collect();
         let generation = self.generation();
-        for (replica, fate) in fates {
+        for (replica, copied, fate) in fates {
             match fate {
                 Finish::Waits => continue,
-                Finish::Told(link) => cx.send(link, Message::WritesFinished { generation }, None),
+                Finish::Told(link) => {
+                    let number = copied.number;
+                    cx.send(link, Message::WritesFinished { generation, number }, None);
+                }
                 Finish::Over => {}
             }
             self.rebuild_waits.finished(replica);

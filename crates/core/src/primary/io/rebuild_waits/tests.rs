@@ -45,14 +45,21 @@ fn nobody_waits_over_a_closed_link() {
 }
 
 #[test]
-fn what_is_to_be_finished_is_what_was_sent_when_it_was_first_said_in_a_generation() {
+fn what_is_to_be_finished_is_what_was_sent_when_a_question_was_first_asked() {
     let mut waits = RebuildWaits::default();
     let through = |waits: &RebuildWaits| waits.finishing().map(|(_, c)| c.through.0).next();
-    waits.copied(SOURCE, Generation(1), Sequence(5));
-    waits.copied(SOURCE, Generation(1), Sequence(9));
-    assert_eq!(through(&waits), Some(5));
-    waits.copied(SOURCE, Generation(2), Sequence(9));
-    assert_eq!(through(&waits), Some(9));
+    let asked = |generation, number, through| Copied {
+        generation: Generation(generation),
+        number: BarrierNumber(number),
+        through: Sequence(through),
+    };
+    waits.copied(SOURCE, asked(1, 1, 5));
+    waits.copied(SOURCE, asked(1, 1, 9));
+    assert_eq!(through(&waits), Some(5), "said again");
+    waits.copied(SOURCE, asked(1, 2, 9));
+    assert_eq!(through(&waits), Some(9), "another question");
+    waits.copied(SOURCE, asked(2, 2, 12));
+    assert_eq!(through(&waits), Some(12), "in another view");
     waits.finished(SOURCE);
     assert_eq!(through(&waits), None);
 }
