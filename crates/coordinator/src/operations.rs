@@ -88,10 +88,10 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
         Request::Swap { node, view, replaces, in_passing, wish } => {
             let in_passing = in_passing.then_some(Wish::AsBefore);
             let views = (view, replaces.as_ref());
-            volumes::swap(transaction, node, views, wish.or(in_passing))
+            volumes::swap(transaction, node, views, wish.clone().or(in_passing))
         }
         Request::Want { volume, node, shown, revision } => {
-            placements::want(transaction, volume, node, *shown, *revision)
+            placements::want(transaction, volume, node, shown.clone(), *revision)
         }
         Request::Place { volume, replica, same_disk, alone, revision } => {
             placements::place(transaction, volume, replica, (*same_disk, *alone), *revision)

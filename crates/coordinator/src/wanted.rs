@@ -17,7 +17,7 @@ use crate::VolumeRecord;
 pub type WantedOn = BTreeMap<String, Option<Shown>>;
 
 /// How a volume is shown where it is attached.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// As a block device.
     pub device: bool,
@@ -27,16 +27,20 @@ pub struct Shown {
 }
 
 /// An NBD export to be made again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedNbd {
     /// On TCP as well.
     pub tcp: bool,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Who may use it on TCP: names of which a client's certificate has to have one. None: all whom
+    /// the node lets connect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
 }
 
 /// What a swap says of where its volume is meant to be attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
     /// On the node that asks, if this swap adds its primary.

@@ -50,6 +50,11 @@ pub trait Exports {
     /// All exports that may be listed.
     fn list(&self) -> Vec<Export>;
 
+    /// Whether the client that asks may use it. If not, it is told so.
+    fn admits(&self, _export: &Export) -> bool {
+        true
+    }
+
     /// Whether its volume takes one more client. If not, whoever chooses it is told so.
     fn has_room(&self, _export: &Export) -> bool {
         true

@@ -14,6 +14,7 @@ use std::time::Duration;
 use evenkeel_core::VolumeId;
 use evenkeel_exports::nbd::{Export, Exports, Handshake, Negotiated, Progress, Tls, front_end};
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
@@ -53,14 +54,18 @@ pub struct NbdServer {
 
 struct Served {
     export: Export,
-    tcp: bool,
+    /// On TCP for these clients, or for all if none is named; `None`: not on TCP.
+    tcp: Option<Vec<String>>,
     socket: PathBuf,
     accepting: JoinHandle<()>,
 }
 
 /// The exports that a client on one socket can choose from.
 struct Choice {
-    exports: Vec<Export>,
+    /// With the names of the clients that may use it; none: all.
+    exports: Vec<(Export, Vec<String>)>,
+    /// What the client has shown.
+    certificate: Option<CertificateDer<'static>>,
     /// On a unix socket of its own, an export is chosen by the empty name too.
     default: bool,
     clients: Arc<Clients>,
@@ -70,14 +75,28 @@ struct Choice {
 
 impl Exports for Choice {
     fn find(&self, name: &str) -> Option<Export> {
-        if self.default && name.is_empty() {
-            return self.exports.first().cloned();
-        }
-        self.exports.iter().find(|export| export.name == name).cloned()
+        let is_it = |export: &&Export| match self.default {
+            true if name.is_empty() => true,
+            _ => export.name == name,
+        };
+        self.exports.iter().map(|(export, _)| export).find(is_it).cloned()
     }
 
     fn list(&self) -> Vec<Export> {
-        self.exports.clone()
+        let admitted = self.exports.iter().filter(|(_, permitted)| self.is_one_of(permitted));
+        admitted.map(|(export, _)| export.clone()).collect()
+    }
+
+    fn admits(&self, export: &Export) -> bool {
+        let chosen = self.exports.iter().find(|(other, _)| other.name == export.name);
+        let is_admitted = chosen.is_some_and(|(_, permitted)| self.is_one_of(permitted));
+        if !is_admitted && let Some(left_out) = self.log.line(self.source) {
+            tracing::warn!(
+                volume = export.name,
+                "refused an NBD client: its certificate names none of the export's clients{left_out}"
+            );
+        }
+        is_admitted
     }
 
     fn has_room(&self, export: &Export) -> bool {
@@ -91,6 +110,16 @@ impl Exports for Choice {
             );
         }
         room
+    }
+}
+
+impl Choice {
+    /// Whether the client is one of these, by its certificate; all are if none is named.
+    fn is_one_of(&self, permitted: &[String]) -> bool {
+        let has = |name: &String| {
+            self.certificate.as_ref().is_some_and(|certificate| tls::has_name(certificate, name))
+        };
+        permitted.is_empty() || permitted.iter().any(has)
     }
 }
 
@@ -130,12 +159,17 @@ impl NbdServer {
         self.directory.join(format!("{name}.sock"))
     }
 
-    /// Serves an export on its unix socket, and on TCP if asked for. An export of the same name is
-    /// replaced; if that fails it is served as before.
+    /// Serves an export on its unix socket, and on TCP if asked for: to these clients, or to all if
+    /// none is named. An export of the same name is replaced; if that fails it is served as before.
     ///
     /// # Errors
     /// If the socket cannot be made.
-    pub async fn export(&self, node: &Arc<Node>, export: Export, tcp: bool) -> Result<(), String> {
+    pub async fn export(
+        &self,
+        node: &Arc<Node>,
+        export: Export,
+        tcp: Option<Vec<String>>,
+    ) -> Result<(), String> {
         let socket = self.socket(&export.name);
         if socket.as_os_str().len() > 107 {
             return Err(format!(
@@ -179,15 +213,17 @@ impl NbdServer {
 
     /// The exports of all volumes that may be chosen on TCP.
     fn on_tcp(&self, source: Source) -> Choice {
-        let exports = self.lock().values().filter(|s| s.tcp).map(|s| s.export.clone()).collect();
+        let on_tcp = |served: &Served| Some((served.export.clone(), served.tcp.clone()?));
+        let exports = self.lock().values().filter_map(on_tcp).collect();
         let (clients, log) = (self.clients.clone(), self.log.clone());
-        Choice { exports, default: false, clients, source, log }
+        Choice { exports, certificate: None, default: false, clients, source, log }
     }
 
     /// The one export of a unix socket.
     fn alone(&self, export: Export, source: Source) -> Choice {
         let (clients, log) = (self.clients.clone(), self.log.clone());
-        Choice { exports: vec![export], default: true, clients, source, log }
+        let exports = vec![(export, Vec::new())];
+        Choice { exports, certificate: None, default: true, clients, source, log }
     }
 }
 
@@ -244,7 +280,7 @@ fn greet(
     let node = node.clone();
     tokio::spawn(async move {
         let chosen = tokio::select! {
-            chosen = tokio::time::timeout(HANDSHAKE, choose(stream, &choice, tls)) => chosen,
+            chosen = tokio::time::timeout(HANDSHAKE, choose(stream, choice, tls)) => chosen,
             () = seat.gone() => return,
         };
         drop(seat);
@@ -265,7 +301,7 @@ fn greet(
 /// Drives the handshake. `None`: the client wants nothing.
 async fn choose(
     mut stream: PeerStream,
-    choice: &Choice,
+    mut choice: Choice,
     tls: Option<Arc<ServerConfig>>,
 ) -> Result<Option<(PeerStream, Negotiated)>, String> {
     let mut out = Vec::new();
@@ -280,13 +316,14 @@ async fn choose(
         if length == 0 {
             return Ok(None);
         }
-        let progress = handshake.receive(&piece[..length], choice, &mut out);
+        let progress = handshake.receive(&piece[..length], &choice, &mut out);
         match progress.map_err(|e| e.to_string())? {
             Progress::More => {}
             Progress::StartTls => {
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
                 out.clear();
                 stream = start_tls(stream, tls.clone()).await?;
+                choice.certificate = stream.certificate();
                 handshake.tls_started();
             }
             Progress::Ready(negotiated) => {

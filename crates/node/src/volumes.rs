@@ -129,13 +129,13 @@ impl Point {
 }
 
 impl Wanted {
-    const fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
+    fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
         let Shown { device, nbd } = shown;
         Self { volume, name, incarnation, device, nbd, dead: Vec::new(), replaced: None }
     }
 
-    const fn shown(&self) -> Shown {
-        Shown { device: self.device, nbd: self.nbd }
+    fn shown(&self) -> Shown {
+        Shown { device: self.device, nbd: self.nbd.clone() }
     }
 }
 
@@ -269,7 +269,7 @@ impl Attached {
     /// How it is exported.
     #[must_use]
     pub fn nbd(&self) -> Option<WantedNbd> {
-        self.seen.borrow().nbd
+        self.seen.borrow().nbd.clone()
     }
 
     /// Whether it is attached for a moment only, so that its replicas adopt a view.

@@ -89,6 +89,10 @@ pub struct ExportNbdRequest {
     pub tcp: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// Who may use it on TCP: DNS names of which a client's certificate has to have one. Needed on
+    /// an address that other machines reach, if `nbd.insecure` does not permit all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
 }
 
 /// Answer to an export.
@@ -119,4 +123,8 @@ pub struct Export {
     pub uris: Vec<String>,
     /// Clients connected at present.
     pub clients: usize,
+    /// Who may use it on TCP, by the DNS names of their certificates; empty: all who are let in
+    /// there.
+    #[serde(default)]
+    pub client_names: Vec<String>,
 }

@@ -85,6 +85,7 @@ pub enum ExportCommand {
 Examples:
   evenkeel export nbd music                            on /run/evenkeel/nbd/music.sock
   evenkeel export nbd music --tcp                      and on the node's NBD address
+  evenkeel export nbd music --tcp --client vm1         there for the holder of this certificate
   nbdinfo 'nbd+unix:///music?socket=/run/evenkeel/nbd/music.sock'")]
     Nbd(ExportNbdArgs),
     /// List the exports of this node
@@ -103,6 +104,9 @@ pub struct ExportNbdArgs {
     /// Also on the node's TCP address for NBD, not only on a unix socket
     #[arg(long)]
     pub tcp: bool,
+    /// Who may use it on TCP: a DNS name of its certificate; several times for several clients
+    #[arg(long = "client", value_name = "NAME", requires = "tcp")]
+    pub clients: Vec<String>,
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,

@@ -71,7 +71,8 @@ pub fn export(context: &Context, command: &ExportCommand) -> Result<(), Failure>
 }
 
 fn export_nbd(context: &Context, args: &ExportNbdArgs) -> Result<(), Failure> {
-    let request = ExportNbdRequest { tcp: args.tcp, read_only: args.read_only };
+    let clients = args.clients.clone();
+    let request = ExportNbdRequest { tcp: args.tcp, read_only: args.read_only, clients };
     let answer = context.client.post(&routes::fill(routes::EXPORT_NBD, &[&args.name]), &request)?;
     context.show(&answer, |answer: &ExportAnswer| {
         format!("Exported volume {}: {}\n", args.name, output::volume::export_line(&answer.export))

@@ -197,6 +197,9 @@ pub fn export_line(export: &Export) -> String {
         1 => text.push_str(", 1 client"),
         many => text.push_str(&format!(", {many} clients")),
     }
+    if !export.client_names.is_empty() {
+        text.push_str(&format!(", on TCP for {}", export.client_names.join(", ")));
+    }
     for uri in &export.uris {
         text.push_str(&format!("\n            {uri}"));
     }

@@ -81,6 +81,9 @@ pub(super) const BASE_ALLOCATION_ID: u32 = 1;
 
 const NO_ROOM: &str = "the volume has as many clients as its server permits: disconnect one, or raise the limit there";
 
+const NOT_ADMITTED: &str =
+    "this export is for other clients: its server compares their names with your certificate";
+
 /// An error answer: its number, and the text for people.
 type Refusal = (u32, &'static str);
 
@@ -140,7 +143,7 @@ fn export_name(session: &Session, data: &[u8], exports: &dyn Exports, out: &mut 
     let found = core::str::from_utf8(data)
         .ok()
         .filter(|name| session.tls != Tls::Required && name.len() <= MAX_NAME_LENGTH)
-        .and_then(|name| exports.find(name));
+        .and_then(|name| find(name, exports).ok());
     let Some(export) = found else { return Answer::NoExport };
     if !exports.has_room(&export) {
         return Answer::NoRoom;
@@ -149,6 +152,12 @@ fn export_name(session: &Session, data: &[u8], exports: &dyn Exports, out: &mut 
     let flags = transmission_flags(&export, session.structured_replies);
     out.extend_from_slice(&flags.to_be_bytes());
     chosen(session, export, data, true)
+}
+
+/// The export of this name, if the client may use it.
+fn find(name: &str, exports: &dyn Exports) -> Result<Export, Refusal> {
+    let export = exports.find(name).ok_or((REP_ERR_UNKNOWN, "there is no export of this name"))?;
+    if exports.admits(&export) { Ok(export) } else { Err((REP_ERR_POLICY, NOT_ADMITTED)) }
 }
 
 /// `requested` is the name as the client gave it.
@@ -201,7 +210,7 @@ fn info(
     let count = data.u16()?;
     let wanted = (0..count).map(|_| data.u16()).collect::<Result<Vec<_>, _>>()?;
     expect_no_data(data.0)?;
-    let export = exports.find(name).ok_or((REP_ERR_UNKNOWN, "there is no export of this name"))?;
+    let export = find(name, exports)?;
     if option == OPT_GO && !exports.has_room(&export) {
         return Err((REP_ERR_POLICY, NO_ROOM));
     }
@@ -245,7 +254,7 @@ fn read_queries<'a>(
     let count = data.u32()?;
     let queries = (0..count).map(|_| data.string()).collect::<Result<Vec<_>, _>>()?;
     expect_no_data(data.0)?;
-    exports.find(name).ok_or((REP_ERR_UNKNOWN, "there is no export of this name"))?;
+    find(name, exports)?;
     Ok((name, queries))
 }
 

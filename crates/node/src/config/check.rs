@@ -107,7 +107,7 @@ fn open_metrics(config: &Config) -> Result<(), String> {
 }
 
 /// Whether only this machine reaches an address.
-fn is_local(text: &str) -> bool {
+pub(crate) fn is_local(text: &str) -> bool {
     Address::parse(text).is_ok_and(|address| address.is_local())
 }
 

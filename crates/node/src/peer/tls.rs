@@ -146,16 +146,27 @@ impl From<Option<PeerTls>> for CurrentTls {
 /// # Errors
 /// Says what is missing.
 fn check_name(certificate: &CertificateDer<'_>, name: &str) -> Result<(), String> {
-    let is_named = ParsedCertificate::try_from(certificate).is_ok_and(|certificate| {
-        DnsName::try_from(name.to_owned())
-            .is_ok_and(|name| verify_server_name(&certificate, &ServerName::DnsName(name)).is_ok())
-    });
-    match is_named {
+    match has_name(certificate, name) {
         true => Ok(()),
         false => Err(format!(
             "the certificate of node {name} does not name it: have one signed with the DNS name {name:?} among its subject alternative names"
         )),
     }
+}
+
+/// Whether a certificate has a name among its DNS names.
+#[must_use]
+pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    ParsedCertificate::try_from(certificate).is_ok_and(|certificate| {
+        DnsName::try_from(name.to_owned())
+            .is_ok_and(|name| verify_server_name(&certificate, &ServerName::DnsName(name)).is_ok())
+    })
+}
+
+/// Whether a certificate can have such a name.
+#[must_use]
+pub fn is_dns_name(name: &str) -> bool {
+    DnsName::try_from(name).is_ok()
 }
 
 /// The server's side for NBD clients.

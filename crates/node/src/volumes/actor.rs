@@ -170,7 +170,7 @@ impl Turn {
     pub(super) fn open(&self, attached: &Arc<Attached>) -> Result<Earlier, NotOpened> {
         let earlier = step(&self.0.node, self.0.volume, |actor| {
             let incarnation = attached.primary.incarnation;
-            actor.machine.open(incarnation, attached.name(), attached.purpose)?;
+            actor.machine.open(incarnation, attached.name(), attached.purpose.clone())?;
             actor.machine.replaces(incarnation, attached.replaces.clone());
             actor.attached = Some(attached.clone());
             Ok(actor.machine.earlier())

@@ -79,7 +79,7 @@ async fn await_what_is_wanted(node: &Arc<Node>) {
     };
     let here = node.identity.node.to_string();
     for record in stored.into_iter().map(|stored| stored.record) {
-        let shown = record.wanted_on.get(&here).copied().flatten();
+        let shown = record.wanted_on.get(&here).cloned().flatten();
         let (Some(shown), Ok(volume)) = (shown, record.id.parse()) else { continue };
         let turn = turn(node, volume).await;
         let volumes = &node.volumes;

@@ -186,7 +186,7 @@ pub(super) fn why_ended(node: &Node, attached: &Attached, reason: EndReason) -> 
 
 /// How a volume is to be shown, as far as it is known before that is tried.
 fn asked(request: &AttachRequest) -> Shown {
-    let nbd = WantedNbd { tcp: false, read_only: request.read_only };
+    let nbd = WantedNbd { read_only: request.read_only, ..WantedNbd::default() };
     let by_nbd = Shown { device: false, nbd: Some(nbd) };
     match request.how {
         AttachHow::None => Shown::default(),
@@ -391,7 +391,7 @@ async fn show(
     request: &AttachRequest,
     what: &str,
 ) -> Result<(), ApiError> {
-    let nbd = WantedNbd { tcp: false, read_only: request.read_only };
+    let nbd = WantedNbd { read_only: request.read_only, ..WantedNbd::default() };
     let shown = match request.how {
         AttachHow::None => Ok(()),
         AttachHow::Nbd => export::start(node, turn, attached, nbd, what).await,

@@ -12,9 +12,14 @@ use super::actor::{Turn, turn};
 use super::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
 use super::{Attached, Phase, WantedNbd, wanted};
 use crate::cluster;
+use crate::config::check;
 use crate::coordinator::NodeLiveness;
 use crate::nbd::FRONTEND;
 use crate::node::Node;
+use crate::peer::tls;
+
+/// Most names of clients of one export: they are kept beside the volume's view.
+const MAX_CLIENT_NAMES: usize = 64;
 
 /// Where a volume is attached.
 enum Place {
@@ -60,7 +65,8 @@ pub async fn export(
             if !node.volumes.holds(&attached) || attached.phase() != Phase::Attached {
                 return Err(moved(&what));
             }
-            let nbd = WantedNbd { tcp: request.tcp, read_only: request.read_only };
+            let ExportNbdRequest { tcp, read_only, clients } = request;
+            let nbd = WantedNbd { tcp, read_only, clients };
             start(node, &turn, &attached, nbd, &what).await?;
             turn.save().await;
             wanted::changed(node, &turn).await;
@@ -96,6 +102,7 @@ pub(super) async fn start(
             "Set `listen` under [nbd] and restart the node, or export on the unix socket only",
         ));
     }
+    refuse_clients(node, &shown, what)?;
     let export = nbd::Export {
         volume: attached.id,
         name: attached.name().to_owned(),
@@ -105,13 +112,52 @@ pub(super) async fn start(
         read_only: shown.read_only,
         fast_zeroes: false,
     };
-    let served = node.nbd.export(node, export, shown.tcp).await;
+    let permitted = shown.tcp.then(|| shown.clients.clone());
+    let served = node.nbd.export(node, export, permitted).await;
     served.map_err(|why| {
         let advice = "Repair what is in the way, then export again";
         ApiError::new(ErrorCode::System, what, why, advice)
     })?;
     turn.export(attached, Some(shown));
     Ok(())
+}
+
+/// Refuses clients whose names nobody could check, and an export that other machines reach and
+/// that is for nobody in particular.
+fn refuse_clients(node: &Node, shown: &WantedNbd, what: &str) -> Result<(), ApiError> {
+    let refuse = |code, why: String, advice: &str| Err(ApiError::new(code, what, why, advice));
+    let WantedNbd { tcp, read_only: _, clients } = shown;
+    if let Some(bad) = clients.iter().find(|name| !tls::is_dns_name(name)) {
+        let why = format!("{bad:?} is no DNS name, as certificates have them");
+        return refuse(ErrorCode::BadRequest, why, "Name clients as their certificates do");
+    }
+    if clients.len() > MAX_CLIENT_NAMES {
+        let why =
+            format!("{} clients are named, and {MAX_CLIENT_NAMES} are possible", clients.len());
+        let advice = "Sign one more name into the certificates of several clients, and name that";
+        return refuse(ErrorCode::BadRequest, why, advice);
+    }
+    let nbd = &node.config.nbd;
+    let is_proved = nbd.tls.as_ref().is_some_and(|tls| tls.authority.is_some());
+    let is_compared = *tcp && is_proved;
+    if !clients.is_empty() && !is_compared {
+        let why = match tcp {
+            true => format!("NBD clients of node {} show no certificates", node.identity.name),
+            false => "clients are named, and it is not exported on TCP".to_owned(),
+        };
+        let advice = "Set `authority` under [nbd.tls], restart the node, and export it on TCP";
+        return refuse(ErrorCode::NotSupported, why, advice);
+    }
+    match nbd.listen.iter().find(|text| !check::is_local(text)) {
+        Some(address) if *tcp && clients.is_empty() && !nbd.insecure => {
+            let why = format!(
+                "nbd.listen = {address:?} is reachable from other machines, and whoever has a certificate of nbd.tls.authority could use the volume"
+            );
+            let advice = "Name who may, by `--client NAME`, as the client's certificate does; or say `insecure = true` under [nbd] if all of them may use every volume";
+            refuse(ErrorCode::BadRequest, why, advice)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Ends the export: no new clients, and those that are connected are closed.
@@ -189,6 +235,7 @@ pub(super) fn of(
         tcp,
         tls,
         read_only: wanted.read_only,
+        client_names: wanted.clients,
         uris,
         clients: frontends.iter().filter(|(_, name)| name.starts_with(FRONTEND)).count(),
     }]

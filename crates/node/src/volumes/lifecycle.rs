@@ -219,7 +219,7 @@ impl Lifecycle {
     /// It is exported by NBD, or not any more.
     pub(super) fn export(&mut self, primary: Incarnation, nbd: Option<WantedNbd>) {
         self.show(primary, |seen, meant| {
-            seen.nbd = nbd;
+            seen.nbd.clone_from(&nbd);
             meant.nbd = nbd;
         });
     }
@@ -227,9 +227,9 @@ impl Lifecycle {
     fn show(&mut self, primary: Incarnation, change: impl FnOnce(&mut Seen, &mut Shown)) {
         let Some(attachment) = self.of(primary) else { return };
         // What else it lacks it is still to be shown by.
-        let mut meant = attachment.settled.unwrap_or_default();
+        let mut meant = attachment.settled.clone().unwrap_or_default();
         change(&mut attachment.seen, &mut meant);
-        if attachment.seen.phase == Phase::Attached && attachment.settled != Some(meant) {
+        if attachment.seen.phase == Phase::Attached && attachment.settled.as_ref() != Some(&meant) {
             attachment.settled = Some(meant);
             self.untold = true;
         }
@@ -248,22 +248,23 @@ impl Lifecycle {
     #[must_use]
     pub(super) fn settle_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
-        let Purpose::Use(asked) = attachment.purpose else { return false };
+        let Purpose::Use(asked) = attachment.purpose.clone() else { return false };
         why.clone_into(&mut attachment.lacks);
         self.settle_as(primary, asked)
     }
 
     fn settle_as(&mut self, primary: Incarnation, meant: Shown) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
-        let Purpose::Use(asked) = attachment.purpose else { return false };
+        let Purpose::Use(asked) = &attachment.purpose else { return false };
         match attachment.seen.phase {
             Phase::Attached => return true,
             Phase::Serving => attachment.seen.phase = Phase::Attached,
             _ => return false,
         }
+        let is_untold = *asked != meant;
         attachment.settled = Some(meant);
         self.awaited = None;
-        self.untold |= asked != meant;
+        self.untold |= is_untold;
         true
     }
 
@@ -383,7 +384,8 @@ impl Lifecycle {
         if self.is_kept() {
             return None;
         }
-        let settled = |it: &Attachment| it.settled.filter(|_| it.seen.phase == Phase::Attached);
+        let settled =
+            |it: &Attachment| it.settled.clone().filter(|_| it.seen.phase == Phase::Attached);
         Some(self.attachment.as_ref().and_then(settled))
     }
 
@@ -397,7 +399,7 @@ impl Lifecycle {
         match &self.attachment {
             Some(Attachment { purpose: Purpose::Use(asked), settled, .. }) => {
                 match (has_primary, self.is_kept()) {
-                    (true, _) => Wish::Here(settled.unwrap_or(*asked)),
+                    (true, _) => Wish::Here(settled.as_ref().unwrap_or(asked).clone()),
                     (false, true) => Wish::AsBefore,
                     (false, false) => Wish::NoMore,
                 }

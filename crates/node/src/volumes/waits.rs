@@ -44,7 +44,7 @@ pub(super) fn of(
 
 /// What a volume is not shown by yet whose primary serves.
 fn showing(attached: &Attached) -> Awaited {
-    match attached.purpose {
+    match &attached.purpose {
         Purpose::Use(shown) if shown.device && attached.device().is_none() => Awaited::Device,
         Purpose::Use(shown) if shown.nbd.is_some() => Awaited::Export,
         // All that is left is to note it.

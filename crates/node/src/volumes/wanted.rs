@@ -70,7 +70,7 @@ async fn tell(node: &Arc<Node>, turn: &Turn) -> bool {
     if let Some(shown) = turn.news() {
         let (volume, by) = (turn.volume().to_string(), node.identity.node.to_string());
         let request = |revision| {
-            let (volume, node) = (volume.clone(), by.clone());
+            let (volume, node, shown) = (volume.clone(), by.clone(), shown.clone());
             Request::Want { volume, node, shown, revision }
         };
         match node.coordinator.change_within((&volume, None), Duration::ZERO, request).await {
@@ -139,7 +139,7 @@ pub(super) fn on(node: &Node, record: &VolumeRecord, view: &View) -> Vec<WantedS
     let others = elsewhere(node, record).map(|id| (id, alive(id)));
     let waiting = others.filter(|(id, alive)| !is_primary(*id) || *alive == Some(false));
     let of = |(id, alive): (NodeId, Option<bool>)| {
-        let shown = record.wanted_on.get(&id.to_string()).copied().flatten();
+        let shown = record.wanted_on.get(&id.to_string()).cloned().flatten();
         told(node, id, shown.unwrap_or_default(), alive, None)
     };
     here(node, record).into_iter().chain(waiting.map(of)).collect()

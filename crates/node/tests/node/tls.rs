@@ -1,11 +1,16 @@
-//! Nodes that prove themselves by certificates. Needs the openssl command to make some; without it
-//! this test says so and passes.
+//! Nodes and NBD clients that prove themselves by certificates. Needs the openssl command to make
+//! some; without it these tests say so and pass.
 
 use std::path::Path;
 use std::process::Command;
 
-use evenkeel_node::config::PeerTlsConfig;
+use evenkeel_node::config::{NbdTlsConfig, PeerTlsConfig};
+use evenkeel_node::peer::tls::PeerTls;
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::support::{Place, TestNode};
 
@@ -99,4 +104,90 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
     assert_eq!(status, 403, "{answer:#}");
     let why = answer["error"]["why"].as_str().unwrap();
     assert!(why.contains("this identity belongs to node b"), "{why}");
+}
+
+const OPT_STARTTLS: u32 = 5;
+const OPT_GO: u32 = 7;
+const REP_ACK: u32 = 1;
+const REP_ERR_POLICY: u32 = (1 << 31) + 2;
+
+/// Sends an option of NBD's handshake; the kind of the last answer to it, and its text.
+async fn option(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    option: u32,
+    data: &[u8],
+) -> (u32, String) {
+    let length = (data.len() as u32).to_be_bytes();
+    let bytes = [b"IHAVEOPT", &option.to_be_bytes()[..], &length, data].concat();
+    stream.write_all(&bytes).await.unwrap();
+    stream.flush().await.unwrap();
+    loop {
+        let mut head = [0; 20];
+        stream.read_exact(&mut head).await.unwrap();
+        let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
+        let (kind, mut text) = (number(12), vec![0; number(16) as usize]);
+        stream.read_exact(&mut text).await.unwrap();
+        // All but NBD_REP_INFO end it.
+        if kind != 3 {
+            return (kind, String::from_utf8(text).unwrap());
+        }
+    }
+}
+
+/// What a client with this certificate is answered that chooses this export.
+async fn choose(address: &str, tls: &PeerTlsConfig, export: &str) -> (u32, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.read_exact(&mut [0; 18]).await.unwrap();
+    stream.write_all(&[0, 0, 0, 3]).await.unwrap();
+    assert_eq!(option(&mut stream, OPT_STARTTLS, &[]).await.0, REP_ACK);
+    let connector = TlsConnector::from(PeerTls::load(tls).unwrap().client);
+    let server = ServerName::try_from("127.0.0.1").unwrap();
+    let mut stream = connector.connect(server, stream).await.unwrap();
+    let name = [&(export.len() as u32).to_be_bytes()[..], export.as_bytes(), &[0, 0]].concat();
+    option(&mut stream, OPT_GO, &name).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_is_for_the_clients_that_it_names() {
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    let Some(tls) = certificates(place.path(), "ours", "a") else { return };
+    let client = |name| certificates(place.path(), "ours", name).unwrap();
+    let (first, second) = (client("vm1"), client("vm2"));
+    let PeerTlsConfig { certificate, key, authority } = tls;
+    node.config.nbd.tls = Some(NbdTlsConfig { certificate, key, authority: Some(authority) });
+    // Other machines reach it.
+    node.config.nbd.listen = vec!["0.0.0.0:0".into()];
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    let path = "/v1/volumes/web/exports/nbd";
+    let refused = node.refused("POST", path, json!({"tcp": true}), "bad-request").await;
+    assert!(refused["do"].as_str().unwrap().contains("--client"), "{refused:#}");
+    for bad in [json!({"tcp": true, "clients": ["no name"]}), json!({"tcp": true, "clients": [""]})]
+    {
+        node.refused("POST", path, bad, "bad-request").await;
+    }
+    node.refused("POST", path, json!({"clients": ["vm1"]}), "not-supported").await;
+
+    let exported = node.ok("POST", path, json!({"tcp": true, "clients": ["vm1"]})).await;
+    assert_eq!(exported["export"]["client_names"], json!(["vm1"]), "{exported:#}");
+    let port = exported["export"]["tcp"][0].as_str().unwrap().rsplit_once(':').unwrap().1;
+    let address = format!("127.0.0.1:{port}");
+    assert_eq!(choose(&address, &first, "web").await.0, REP_ACK);
+    let (kind, text) = choose(&address, &second, "web").await;
+    assert_eq!(kind, REP_ERR_POLICY, "{text}");
+    assert!(text.contains("for other clients"), "{text}");
+
+    // Whoever it is for, it is so after a restart of the daemon, too.
+    node.crash().await;
+    node.restart().await;
+    let is_exported = |v: &Value| v["volume"]["exports"][0]["client_names"] == json!(["vm1"]);
+    let status = node.until("/v1/volumes/web", is_exported).await;
+    let port = status["volume"]["exports"][0]["tcp"][0].as_str().unwrap().rsplit_once(':');
+    let address = format!("127.0.0.1:{}", port.unwrap().1);
+    assert_eq!(choose(&address, &first, "web").await.0, REP_ACK);
+    assert_eq!(choose(&address, &second, "web").await.0, REP_ERR_POLICY);
+    node.detach("web").await;
 }

@@ -42,6 +42,23 @@ impl Exports for FullExport {
     }
 }
 
+/// The same, for other clients.
+struct OthersExport;
+
+impl Exports for OthersExport {
+    fn find(&self, name: &str) -> Option<Export> {
+        OneExport.find(name)
+    }
+
+    fn list(&self) -> Vec<Export> {
+        Vec::new()
+    }
+
+    fn admits(&self, _export: &Export) -> bool {
+        false
+    }
+}
+
 /// A client that has read the greeting and sent its flags.
 struct Client {
     server: Handshake,
@@ -209,6 +226,26 @@ fn an_export_without_room_can_be_looked_at_but_not_chosen() {
     let mut out = Vec::new();
     let old = client.server.receive(&option_bytes(1, b"db"), &FullExport, &mut out);
     assert_eq!((old, out), (Err(HandshakeError::NoRoom), Vec::new()));
+}
+
+#[test]
+fn an_export_for_other_clients_is_not_even_looked_at() {
+    let mut client = Client::new(Tls::Off);
+    let mut answer = |option, data: &[u8]| {
+        let mut out = Vec::new();
+        let progress = client.server.receive(&option_bytes(option, data), &OthersExport, &mut out);
+        (progress, out)
+    };
+    assert_eq!(replies(&answer(8, &[]).1, 8)[0].0, ACK);
+    for (option, data) in
+        [(6, info("db", &[])), (7, info("db", &[])), (10, contexts("db", &["base:allocation"]))]
+    {
+        let (progress, out) = answer(option, &data);
+        let replies = replies(&out, option);
+        assert_eq!((progress, replies.len(), replies[0].0), (Ok(Progress::More), 1, ERR_POLICY));
+        assert!(String::from_utf8_lossy(&replies[0].1).contains("for other clients"));
+    }
+    assert_eq!(answer(1, b"db"), (Err(HandshakeError::NoExport), Vec::new()));
 }
 
 #[test]

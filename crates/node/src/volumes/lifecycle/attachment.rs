@@ -52,7 +52,7 @@ pub enum Over {
 }
 
 /// What a volume is attached for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::volumes) enum Purpose {
     /// To be used, shown like this.
     Use(Shown),
@@ -74,8 +74,8 @@ impl Seen {
     pub(in crate::volumes) const NEW: Self =
         Self { phase: Phase::Making, device: None, nbd: None, follows: None };
 
-    pub(in crate::volumes) const fn shown(&self) -> Shown {
-        Shown { device: self.device.is_some(), nbd: self.nbd }
+    pub(in crate::volumes) fn shown(&self) -> Shown {
+        Shown { device: self.device.is_some(), nbd: self.nbd.clone() }
     }
 }
 
@@ -108,16 +108,15 @@ impl Attachment {
     /// What it is not shown by, though it is meant to be. `None`: it is attached, and shown as it
     /// is meant to be; or it is not attached.
     pub(super) fn lacking(&self) -> Option<Shown> {
-        let settled = self.settled.filter(|_| self.seen.phase == Phase::Attached)?;
-        let shown = self.seen.shown();
-        let device = settled.device && !shown.device;
-        let nbd = settled.nbd.filter(|_| shown.nbd.is_none());
+        let settled = self.settled.as_ref().filter(|_| self.seen.phase == Phase::Attached)?;
+        let device = settled.device && self.seen.device.is_none();
+        let nbd = settled.nbd.clone().filter(|_| self.seen.nbd.is_none());
         (device || nbd.is_some()).then_some(Shown { device, nbd })
     }
 
     /// How it is attached again, if it stays attached.
     pub(super) fn wanted(&self, volume: VolumeId) -> Option<Wanted> {
-        let shown = self.settled?;
+        let shown = self.settled.clone()?;
         let wanted = Wanted::new(volume.to_string(), self.name.clone(), self.primary.0, shown);
         Some(Wanted { replaced: self.replaced.clone(), ..wanted })
     }

@@ -6,7 +6,7 @@ mod simulated;
 
 const VOLUME: VolumeId = VolumeId(7);
 const ONE: Incarnation = Incarnation(1);
-const NBD: WantedNbd = WantedNbd { tcp: false, read_only: false };
+const NBD: WantedNbd = WantedNbd { tcp: false, read_only: false, clients: Vec::new() };
 const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD) };
 const NOT_SHOWN: Shown = Shown { device: false, nbd: None };
 

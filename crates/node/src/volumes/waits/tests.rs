@@ -44,7 +44,7 @@ fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
 
 #[test]
 fn what_is_made_is_what_was_asked_for() {
-    let nbd = Some(WantedNbd { tcp: false, read_only: false });
+    let nbd = Some(WantedNbd::default());
     let (by_nbd, _) = attached(Shown { device: false, nbd }, Phase::Serving);
     assert_eq!(of(&by_nbd, None, true).unwrap().0, Awaited::Export);
     let (made, _) = attached(DEVICE, Phase::Serving);

@@ -40,7 +40,7 @@ enum Told {
 }
 
 /// What a client or a task of the daemon wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Aim {
     Attach(Shown),
     Adopt,
@@ -187,7 +187,7 @@ impl World {
     }
 
     fn begin(&mut self, aim: Aim) {
-        let how = if let Aim::Attach(how) = aim { how } else { NOT_SHOWN };
+        let how = if let Aim::Attach(how) = &aim { how.clone() } else { NOT_SHOWN };
         let (next, asked) = (Next::Begin, u64::MAX);
         let task = Task { aim, next, turn: None, how, stands: 0, is_orphan: false, asked };
         self.tasks.push(task);
@@ -261,7 +261,7 @@ impl World {
             self.machine.await_again(how, "restarted");
         }
         let is_known = self.machine.awaited().is_some() || self.machine.is_untold();
-        if let Some(shown) = self.wanted_here.filter(|_| !is_known) {
+        if let Some(shown) = self.wanted_here.clone().filter(|_| !is_known) {
             self.machine.await_again(wanted(0, shown), "restarted");
         }
         self.advance();
@@ -388,7 +388,7 @@ impl World {
             task.stands -= 1;
             return;
         }
-        let (aim, next, turn, how) = (task.aim, task.next, task.turn, task.how);
+        let (aim, next, turn, how) = (task.aim.clone(), task.next, task.turn, task.how.clone());
         let next = self.after(index, aim, next, turn, how);
         self.advance();
         let Some(next) = next else {
@@ -578,7 +578,7 @@ impl World {
     }
 
     fn open(&mut self, index: usize, aim: Aim) -> Next {
-        let how = self.tasks[index].how;
+        let how = self.tasks[index].how.clone();
         self.next_primary += 1;
         let id = Incarnation(self.next_primary);
         let purpose = if aim == Aim::Adopt { Purpose::Passing } else { Purpose::Use(how) };
@@ -646,13 +646,13 @@ impl World {
         let shown =
             self.machine.seen().filter(|seen| seen.phase == Phase::Attached).map(Seen::shown);
         match aim {
-            Aim::Attach(asked) if is_done => {
+            Aim::Attach(ref asked) if is_done => {
                 self.reach("attached");
-                if shown.is_some_and(|shown| shown != asked) {
+                if shown.as_ref().is_some_and(|shown| shown != asked) {
                     self.reach("shown otherwise");
                 }
                 // What it lacked before, it is shown by later.
-                let meant = self.machine.attachment.as_ref().and_then(|it| it.settled);
+                let meant = self.machine.attachment.as_ref().and_then(|it| it.settled.clone());
                 self.promise = shown.and(meant).filter(|_| alone).map(Some);
             }
             Aim::Retry if is_done && shown.is_some() => self.reach("attached again"),
@@ -712,8 +712,8 @@ impl World {
         let runs = self.engine.as_ref().map(|primary| primary.id);
         let listed = self.machine.attachment.as_ref().map(|it| it.primary);
         assert_eq!(listed, runs, "what is listed is what runs: {self:#?}");
-        let device = shown.is_some_and(|shown| shown.device);
-        let nbd = shown.is_some_and(|shown| shown.nbd.is_some());
+        let device = shown.as_ref().is_some_and(|shown| shown.device);
+        let nbd = shown.as_ref().is_some_and(|shown| shown.nbd.is_some());
         assert_eq!((self.device.is_some(), self.nbd.is_some()), (device, nbd), "{self:#?}");
         assert_eq!(self.wanted_here, shown, "the coordinator knows otherwise: {self:#?}");
         assert_eq!(self.file.remembered.as_ref().map(Wanted::shown), shown, "{self:#?}");
@@ -722,7 +722,7 @@ impl World {
             self.machine.is_idle(),
             phase.is_none() && self.machine.earlier() == Earlier::MayLive
         );
-        if let Some(promise) = self.promise {
+        if let Some(promise) = self.promise.clone() {
             assert_eq!(shown, promise, "what was answered does not hold: {self:#?}");
         }
     }
