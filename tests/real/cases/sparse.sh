@@ -22,7 +22,7 @@ if [ "$what" = device ]; then
     done
     source=n1:loop target=n3:loop
 fi
-ek 1 volume create $vol --size $size --replicas 2 --on $source --on $target --quiet
+ek 1 volume create $vol --size $size --replicas 2 --on $source --on $target --thin --quiet
 uri=$(attach $vol nbd)
 [ "$(allocated)" = 0 ] || die "a new volume has $(allocated) MiB allocated"
 io() { qemu-io -f raw "$@" "$uri" > "$work/io.out" 2>&1 || { cat "$work/io.out"; die "$*"; }; }
