@@ -157,6 +157,11 @@ impl ReplicaFacts {
         self.connected != Some(true) && self.answered.or(self.node_alive) == Some(false)
     }
 
+    /// Whether the coordinator takes its node for dead, and nobody here knows better.
+    fn is_dead(&self) -> bool {
+        self.node_alive == Some(false) && self.is_node_silent()
+    }
+
     fn reason_of_session(&self, usage: Usage) -> Option<String> {
         if self.leaves {
             return Some(messages::leaving(self.cause));
@@ -171,7 +176,13 @@ impl ReplicaFacts {
             ReplicaReach::Answers | ReplicaReach::FileGone | ReplicaReach::NotNeeded => {
                 // Only a primary says whether it has a session.
                 let disagreement = self.disagreement().filter(|_| self.connected.is_none());
-                messages::reason(self.state, self.cause, usage).or(disagreement)
+                let reason = messages::reason(self.state, self.cause, usage);
+                // The cause is that of the first event: what keeps it away now may be another one.
+                let now = self.is_dead().then(|| messages::counts_as_dead(&self.node));
+                match (now.filter(|_| reason.is_some()), reason) {
+                    (Some(now), Some(reason)) => Some(format!("{now}; {reason}")),
+                    (_, reason) => reason.or(disagreement),
+                }
             }
         }
     }

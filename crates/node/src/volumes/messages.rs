@@ -301,6 +301,11 @@ pub(super) fn unheard(node: &str, teller: &str) -> String {
     )
 }
 
+/// That a replica's node is away now.
+pub(super) fn counts_as_dead(node: &str) -> String {
+    format!("node {node} counts as dead now")
+}
+
 /// The other way round.
 pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
     format!("the coordinator hears node {node}, and node {teller} gets no answer from it")

@@ -194,6 +194,26 @@ fn of_a_node_that_two_see_differently_it_is_said_who_does() {
     assert_eq!(detached(&[connected]).2, "");
 }
 
+/// Its cause is that of the first event; that its node has died since is said first.
+#[test]
+fn of_a_replica_that_left_it_is_said_that_its_node_is_dead_now() {
+    for state in [ReplicaState::Stale, ReplicaState::Faulty] {
+        let left = ReplicaFacts { cause: Cause::Late, ..replica(state, None, NO) };
+        let reason = detached(std::slice::from_ref(&left)).2;
+        assert!(reason.contains("n3:fast: node n3 counts as dead now; it "), "{reason}");
+        assert!(reason.contains("left a request unanswered"), "the cause is kept: {reason}");
+        // Who has reached it itself knows better, and who has not been told says nothing.
+        for facts in [
+            ReplicaFacts { answered: YES, ..left.clone() },
+            ReplicaFacts { node_alive: None, ..left.clone() },
+            ReplicaFacts { node_alive: YES, ..left },
+        ] {
+            let reason = detached(std::slice::from_ref(&facts)).2;
+            assert!(!reason.contains("as dead"), "{reason}");
+        }
+    }
+}
+
 #[test]
 fn what_returns_by_itself_and_when_depends_on_who_has_it_attached() {
     let away = Some(Unserved::Away("disk d of node n3: it is not there".into()));
