@@ -115,8 +115,8 @@ fn nodes(answer: &NodesAnswer) -> String {
 fn liveness(node: &ClusterNode) -> String {
     match (node.alive, node.last_seen) {
         (true, _) => "alive".good(),
-        (false, Some(moment)) => format!("silent for {}", ago(moment)).bad(),
-        (false, None) => "silent".bad(),
+        (false, Some(moment)) => format!("dead (silent for {})", ago(moment)).bad(),
+        (false, None) => "dead".bad(),
     }
 }
 

@@ -271,10 +271,10 @@ fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
             "another {what} is at {path}: the one in use was pulled out, or given another path; it is opened anew when it is back"
         )),
         Place::Gone => Some(format!(
-            "there is no {what} at {path} any more: it was deleted, moved or unmounted while it was in use"
+            "there is no {what} at {path} any more: it was deleted, moved or unmounted while it was in use; if it was unmounted, mount it again"
         )),
         Place::Another => Some(format!(
-            "another {what} is at {path}: the one in use was deleted, moved or unmounted"
+            "another {what} is at {path}: the one in use was deleted, moved or unmounted; if it was unmounted, mount it again"
         )),
     }
 }
