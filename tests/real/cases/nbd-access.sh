@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Who may use an export, and how many: cases/nbd-access.sh tls|clients|open
-# tls: bulk data both ways with certificates; whoever has none, or a wrong one, is turned away.
+# tls: bulk data both ways with certificates; whoever has none, a wrong one, or one of a client that
+# the export does not name is turned away.
 # clients: no more clients than nbd.max_clients permits. open: TCP beyond this machine.
 source "$(dirname "$0")/../lib.sh"
 which=$1
 
-# certificate AUTHORITY NAME DIRECTORY PREFIX: a certificate for 127.0.0.1, signed by the authority,
+# certificate AUTHORITY NAME DIRECTORY PREFIX: a certificate for NAME and 127.0.0.1, signed by the authority,
 # as the files PREFIX-cert.pem, PREFIX-key.pem and ca-cert.pem, which is how clients want them.
 # CALLED: what the authority calls itself, if that is not what it is.
 certificate() {
@@ -14,7 +15,7 @@ certificate() {
     mkdir -p "$directory"
     [ -f "$ca.pem" ] || openssl req -x509 "${new[@]}" -keyout "$ca.key" -out "$ca.pem" -subj "/CN=$authority" -days 2 2> /dev/null
     openssl req "${new[@]}" -keyout "$directory/$prefix-key.pem" -out "$work/request" -subj "/CN=$name" 2> /dev/null
-    printf 'subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' > "$work/names"
+    printf 'subjectAltName=DNS:%s,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' "$name" > "$work/names"
     openssl x509 -req -in "$work/request" -CA "$ca.pem" -CAkey "$ca.key" -CAcreateserial \
         -out "$directory/$prefix-cert.pem" -days 2 -extfile "$work/names" 2> /dev/null
     cp "$ca.pem" "$directory/ca-cert.pem"
@@ -108,7 +109,24 @@ tls() {
     turned_away "a client that does not trust the server" nbdinfo "nbds://$at?tls-certificates=$work/doubter"
     turned_away "a client that wants TLS where there is none" nbdinfo "nbds+unix:///$vol?socket=$work/n1/run/nbd/$vol.sock&tls-certificates=$work/client"
     nbdinfo "nbds://$at?tls-certificates=$work/client" > /dev/null
+    named "$at"
     ek 1 detach $vol --quiet
+}
+
+# named HOST:PORT/NAME: an export is for the clients that it names, and shown to nobody else.
+named() {
+    local of_vm1="nbds://$1?tls-certificates=$work/vm1" of_other="nbds://$1?tls-certificates=$work/client"
+    certificate ours vm1 "$work/vm1" client
+    ek 1 export nbd $vol --tcp --client vm1 --quiet
+    turned_away "a client that the export does not name" nbdinfo "$of_other"
+    grep -qi "policy" "$work/away" || { cat "$work/away"; die "it is not told why"; }
+    logged "$vol refused NBD client certificate"
+    ! nbdinfo --list "$of_other" 2> /dev/null | grep -q "$vol" || die "it is shown to other clients"
+    nbdinfo --list "$of_vm1" | grep -q "$vol" || die "it is not shown to its client"
+    nbdcopy --flush "$work/image" "$of_vm1"
+    nbdcopy "$of_vm1" "$work/back"
+    cmp "$work/image" "$work/back"
+    say "its client copies in and out"
 }
 
 clients() {
