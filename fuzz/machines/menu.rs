@@ -83,7 +83,11 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
                 .then(|| Sequence(script.near(live.number))),
         },
         14 => from_source(script, live),
-        _ => match script.choose(4) {
+        _ => match script.choose(5) {
+            4 => Message::WritesFinished {
+                generation,
+                number: BarrierNumber(script.near(live.number)),
+            },
             3 => cluster_lock(script, live),
             0 => Message::AskMissing {
                 generation,
@@ -256,7 +260,9 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         13 if script.is_set() => cluster_lock(script, live),
         13 => Message::LogFilling { generation },
         14 => Message::RebuildProgress { generation, progress: RebuildProgress::default() },
-        15 if script.is_set() => Message::RebuildCopied { generation },
+        15 if script.is_set() => {
+            Message::RebuildCopied { generation, number: BarrierNumber(script.near(1)) }
+        }
         15 => Message::RebuildDone { generation },
         _ if script.is_rare() => to_replica(script, live),
         _ => Message::Pong { generation, number: 0, slots: slots(script) },

@@ -83,7 +83,7 @@ impl Bench {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(progress.done <= progress.total);
             }
-            Message::RebuildCopied { generation }
+            Message::RebuildCopied { generation, .. }
             | Message::RebuildDone { generation }
             | Message::AskMissing { generation, .. } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");

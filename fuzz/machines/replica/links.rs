@@ -91,6 +91,7 @@ pub fn is_question(message: &Message) -> bool {
             | Message::AskMissing { .. }
             | Message::Fenced { .. }
             | Message::LogFilling { .. }
+            | Message::RebuildCopied { .. }
     )
 }
 
@@ -123,6 +124,9 @@ pub fn answer(
             Message::MissingBlocks { replica, asked: page, content }
         }
         Message::Fenced { generation } => Message::FenceConfirmed { generation },
+        Message::RebuildCopied { generation, number } => {
+            Message::WritesFinished { generation, number }
+        }
         Message::LogFilling { generation } => Message::Stable {
             generation,
             through: Sequence(script.near(live.number)),
