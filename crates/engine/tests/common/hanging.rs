@@ -70,9 +70,13 @@ impl HangingFile {
 
     /// Takes it away from its path, where the file itself is again. Who has it open keeps it.
     pub fn unmount(&self) {
+        self.unmount_with(libc::MNT_DETACH);
+    }
+
+    fn unmount_with(&self, flags: libc::c_int) {
         let path = CString::new(self.path.as_os_str().as_bytes()).expect("a path");
         // SAFETY: it is a string that ends with a zero.
-        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+        unsafe { libc::umount2(path.as_ptr(), flags) };
     }
 
     /// From now on a read that touches these bytes fails.
@@ -84,6 +88,9 @@ impl HangingFile {
 impl Drop for HangingFile {
     fn drop(&mut self) {
         self.hang(false);
+        // Requests that are under way fail now. A process can't end while one of its threads waits for
+        // an answer that another one of its threads would have given.
+        self.unmount_with(libc::MNT_FORCE);
         self.unmount();
     }
 }
