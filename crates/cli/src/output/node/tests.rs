@@ -62,9 +62,9 @@ fn the_status_shows_this_node_and_the_others() {
 note: disk slow is full
 ";
     let nodes = "
-  NODE  STATE   ROLE                    ADDRESS        SOFTWARE
-  n1    alive   this node, coordinator  10.0.0.1:7740  0.1.0
-  n2    silent  -                       10.0.0.2:7740  0.1.0
+  NODE  STATE  ROLE                    ADDRESS        SOFTWARE
+  n1    alive  this node, coordinator  10.0.0.1:7740  0.1.0
+  n2    dead   -                       10.0.0.2:7740  0.1.0
 ";
     let text = status(&this, Ok(&all));
     assert!(text.starts_with("node n1 of cluster home, evenkeel 0.1.0, pid 7, running for "));
