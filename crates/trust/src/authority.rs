@@ -1,8 +1,8 @@
 //! The cluster's authority: makes keys, and signs certificates of nodes and clients.
 //!
-//! All keys are ECDSA on P-256, which every TLS library speaks. A certificate is valid for 90 days,
-//! from one day before it was made, because clocks differ. That of the authority does not end: it
-//! is given up by taking it away from the nodes.
+//! All keys are ECDSA on P-256, which every TLS library speaks. A node's certificate is valid for 90
+//! days, a client's for as long as was asked; both from one day before they were made, because clocks
+//! differ. That of the authority does not end: it is given up by taking it away from the nodes.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,13 +13,18 @@ use rcgen::{
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm,
     date_time_ymd,
 };
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 
 use crate::names::{self, NameError};
+use crate::pem;
 
-const DAY: u64 = 86_400;
-/// How long a certificate is valid after it was made, in seconds.
+/// A day, in seconds.
+pub const DAY: u64 = 86_400;
+/// How long a node's certificate is valid after it was made, in seconds.
 pub const VALIDITY: u64 = 90 * DAY;
+/// How long a client's certificate may be valid at most, in seconds.
+pub const MAX_CLIENT_VALIDITY: u64 = 3650 * DAY;
 /// How long before it was made it is valid already, in seconds.
 pub const EARLY: u64 = DAY;
 /// The end of what an X.509 certificate can tell, 9999-12-31T23:59:59, in seconds since 1970.
@@ -70,6 +75,15 @@ impl Key {
         key.map(Self).map_err(|_| SignError::Key)
     }
 
+    /// Reads a private key in the form of PKCS #8 (PEM).
+    ///
+    /// # Errors
+    /// If it is none of ECDSA on P-256.
+    pub fn from_pem(text: &str) -> Result<Self, SignError> {
+        let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes());
+        Self::from_pkcs8(key.map_err(|_| SignError::Key)?.secret_pkcs8_der())
+    }
+
     /// The private key, as PKCS #8 (DER).
     #[must_use]
     pub fn pkcs8(&self) -> &[u8] {
@@ -102,12 +116,33 @@ impl PublicKey {
         (bytes[0] == 4).then_some(Self(bytes))
     }
 
+    /// Reads a key in the form that OpenSSL writes: a SubjectPublicKeyInfo (RFC 5480) as PEM. `None`:
+    /// it is none of P-256, or compressed.
+    #[must_use]
+    pub fn from_pem(text: &str) -> Option<Self> {
+        let info = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes()).ok()?;
+        Self::new(info.strip_prefix(&INFO[..])?)
+    }
+
+    /// The key in that form.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        pem::encode(pem::PUBLIC_KEY, &[&INFO[..], &self.0].concat())
+    }
+
     /// Its bytes.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; Self::LENGTH] {
         &self.0
     }
 }
+
+/// What stands before a point of P-256 in a SubjectPublicKeyInfo: the lengths, id-ecPublicKey and
+/// secp256r1 (RFC 5480, section 2).
+const INFO: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
 
 impl PublicKeyData for PublicKey {
     fn der_bytes(&self) -> &[u8] {
@@ -172,7 +207,8 @@ impl Authority {
     }
 
     /// A certificate of a node, by its name and its identity, made at `now`, in seconds since 1970:
-    /// to connect and to listen with.
+    /// to connect and to listen with. Its plain name is among the names as well, if a host can be
+    /// called so: clients of exports compare the name that they dialed.
     ///
     /// # Errors
     /// If it cannot have that name, or the time cannot be right.
@@ -184,12 +220,14 @@ impl Authority {
         serial: Serial,
         now: u64,
     ) -> Result<CertificateDer<'static>, SignError> {
-        let names = [names::node(name, self.cluster)?, names::identity(node, self.cluster)];
-        let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(name, names.into(), usages.into(), key, (serial, now))
+        let mut names = vec![names::node(name, self.cluster)?, names::identity(node, self.cluster)];
+        names.extend(names::is_host(name).then(|| name.to_owned()));
+        let usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(name, names, usages, key, (serial, now, VALIDITY))
     }
 
-    /// A certificate of a client of exports, made at `now`, in seconds since 1970: to connect with.
+    /// A certificate of a client of exports, made at `now`, in seconds since 1970, and valid for so
+    /// many seconds: to connect with.
     ///
     /// # Errors
     /// If it cannot have that name, or the time cannot be right.
@@ -198,10 +236,10 @@ impl Authority {
         name: &str,
         key: &PublicKey,
         serial: Serial,
-        now: u64,
+        (now, lasts): (u64, u64),
     ) -> Result<CertificateDer<'static>, SignError> {
         let names = vec![names::client(name, self.cluster)?];
-        self.sign(name, names, vec![ExtendedKeyUsagePurpose::ClientAuth], key, (serial, now))
+        self.sign(name, names, vec![ExtendedKeyUsagePurpose::ClientAuth], key, (serial, now, lasts))
     }
 
     fn sign(
@@ -210,7 +248,7 @@ impl Authority {
         names: Vec<String>,
         usages: Vec<ExtendedKeyUsagePurpose>,
         key: &PublicKey,
-        (serial, now): (Serial, u64),
+        (serial, now, lasts): (Serial, u64, u64),
     ) -> Result<CertificateDer<'static>, SignError> {
         let mut params = CertificateParams::new(names).map_err(SignError::Library)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -218,7 +256,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages;
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, serial, now, now.saturating_add(VALIDITY))?;
+        valid(&mut params, serial, now, now.saturating_add(lasts))?;
         let issuer = Issuer::new(self.params(serial, now)?, &self.key.0);
         let made = params.signed_by(key, &issuer).map_err(SignError::Library)?;
         Ok(made.der().clone())

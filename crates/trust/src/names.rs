@@ -6,6 +6,7 @@
 //! | `NAME.node.CLUSTER.evenkeel` | a node, by its name |
 //! | `ID.id.CLUSTER.evenkeel` | the same node, by its identity |
 //! | `NAME.client.CLUSTER.evenkeel` | a client of exports |
+//! | `NAME` | a node, as a host that clients of exports dial, if its name can be a host's |
 //!
 //! CLUSTER and ID are 32 hexadecimal digits: the coordinator's identity, which outlives a new name
 //! of the cluster, and the node's. DNS names know neither case nor dots inside a part, so
@@ -53,6 +54,21 @@ pub fn identity(node: NodeId, cluster: CoordinatorId) -> String {
 /// If no client may be called so, or the name is too long.
 pub fn client(name: &str, cluster: CoordinatorId) -> Result<String, NameError> {
     Ok(format!("{}.client.{}", label(name)?, suffix(cluster)))
+}
+
+/// Whether a certificate can have such a name of a node or client.
+///
+/// # Errors
+/// If none may be called so, or the name is too long.
+pub fn check(name: &str) -> Result<(), NameError> {
+    label(name).map(drop)
+}
+
+/// Whether a node's name is one that a host can have: small letters, digits and inner `-`, so that it
+/// means the same in a certificate.
+#[must_use]
+pub fn is_host(name: &str) -> bool {
+    label(name).is_ok_and(|label| label == name)
 }
 
 fn suffix(cluster: CoordinatorId) -> String {

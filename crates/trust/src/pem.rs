@@ -5,6 +5,8 @@
 pub const CERTIFICATE: &str = "CERTIFICATE";
 /// What stands above and below a private key (PKCS #8).
 pub const PRIVATE_KEY: &str = "PRIVATE KEY";
+/// What stands above and below a public key (SubjectPublicKeyInfo).
+pub const PUBLIC_KEY: &str = "PUBLIC KEY";
 
 /// Characters of a line.
 const WIDTH: usize = 64;

@@ -90,6 +90,19 @@ impl Verifier {
             && has_name(certificate, names::identity(node, self.cluster))
     }
 
+    /// Whether a certificate names this client of exports. Says nothing of who has signed it.
+    #[must_use]
+    pub fn is_client(&self, certificate: &CertificateDer<'_>, name: &str) -> bool {
+        names::client(name, self.cluster).is_ok_and(|name| has_name(certificate, name))
+    }
+
+    /// Verifies clients of exports: each has to show a certificate that this authority has signed and
+    /// that has not expired.
+    #[must_use]
+    pub fn of_clients(&self) -> Arc<dyn ClientCertVerifier> {
+        self.clients.clone()
+    }
+
     /// What a certificate permits at `now`, in seconds since 1970, to whoever connects with it.
     ///
     /// # Errors

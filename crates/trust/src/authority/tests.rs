@@ -28,6 +28,54 @@ fn a_public_key_has_one_form() {
 }
 
 #[test]
+fn keys_are_text_as_other_programs_write_it() {
+    // Of `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256` and `openssl pkey -pubout`.
+    let private = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgCO16b0vTl+2coXU+
+DQp3XVg49NLzTU6W9qSD6KMqCcahRANCAATM144tqU+c2tROqz3X4Tfm9ilvltIU
+TomYuStjNUBAQXn5Q1ZBlopWIPzyaVRsA6xk2ryA9Cn8VCY+H7jBw8tQ
+-----END PRIVATE KEY-----
+";
+    let public = "\
+-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEzNeOLalPnNrUTqs91+E35vYpb5bS
+FE6JmLkrYzVAQEF5+UNWQZaKViD88mlUbAOsZNq8gPQp/FQmPh+4wcPLUA==
+-----END PUBLIC KEY-----
+";
+    let key = Key::from_pem(private).unwrap();
+    assert_eq!(key.public().pem(), public);
+    assert_eq!(PublicKey::from_pem(public), Some(key.public()));
+    let own = Key::generate().unwrap();
+    let text = pem::encode(pem::PRIVATE_KEY, own.pkcs8());
+    assert_eq!(Key::from_pem(&text).unwrap().public(), own.public());
+    let other_curve =
+        public.replacen("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcD", "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQgD", 1);
+    assert_ne!(other_curve, public);
+    for wrong in ["", "x", private, &other_curve, &public[..100]] {
+        assert_eq!(PublicKey::from_pem(wrong), None, "{wrong}");
+    }
+    assert!(matches!(Key::from_pem(public), Err(SignError::Key)));
+}
+
+#[test]
+fn clients_compare_the_name_of_the_node_that_they_dial() {
+    let authority = Authority::generate(CLUSTER).unwrap();
+    let key = Key::generate().unwrap().public();
+    let verified = |node: &str, host: &'static str| {
+        let signed = authority.sign_node(node, NodeId(7), &key, [9; 16], NOW).unwrap();
+        let signed = ParsedCertificate::try_from(&signed).unwrap();
+        let host = rustls::pki_types::ServerName::try_from(host).unwrap();
+        rustls::client::verify_server_name(&signed, &host).is_ok()
+    };
+    assert!(verified("n1", "n1"));
+    assert!(!verified("n1", "n2"));
+    // A name that a host cannot have is in the certificate in its long form alone.
+    assert!(!verified("N1", "n1"));
+    assert!(!verified("n1.example", "n1.example"));
+}
+
+#[test]
 fn whoever_has_the_key_is_the_authority() {
     let authority = Authority::generate(CLUSTER).unwrap();
     let again = Authority::new(CLUSTER, Key::from_pkcs8(authority.key().pkcs8()).unwrap());
@@ -57,7 +105,7 @@ fn a_name_that_no_certificate_can_have_is_told() {
     let authority = Authority::generate(CLUSTER).unwrap();
     let key = Key::generate().unwrap().public();
     for name in ["*", "a b", &"X".repeat(64)] {
-        let signed = authority.sign_client(name, &key, [9; 16], NOW);
+        let signed = authority.sign_client(name, &key, [9; 16], (NOW, 60));
         assert!(matches!(signed, Err(SignError::Name(_))), "{name}");
     }
 }

@@ -126,10 +126,34 @@ fn a_node_is_named_by_name_identity_and_cluster() {
 fn a_clients_certificate_is_no_nodes_and_does_not_listen() {
     let cluster = Cluster::new();
     let key = Key::generate().unwrap().public();
-    let client = cluster.authority.sign_client("n1", &key, [4; 16], MADE).unwrap();
+    let client = cluster.authority.sign_client("n1", &key, [4; 16], (MADE, DAY)).unwrap();
     let verifier = cluster.verifier(0);
     assert_eq!(accepted(&verifier, &client, MADE), (true, false));
     assert!(!verifier.is_node(&client, "n1", NODE));
+}
+
+#[test]
+fn a_client_is_named_by_name_and_cluster_and_expires() {
+    let cluster = Cluster::new();
+    let key = Key::generate().unwrap().public();
+    let client = cluster.authority.sign_client("VM.1", &key, [4; 16], (MADE, DAY)).unwrap();
+    let verifier = cluster.verifier(0);
+    assert!(verifier.is_client(&client, "VM.1"));
+    for name in ["vm.1", "VM.1.client", "", "*"] {
+        assert!(!verifier.is_client(&client, name), "{name:?}");
+    }
+    // Nor is a node one of the same name.
+    assert!(!verifier.is_client(&cluster.node("VM.1", MADE), "VM.1"));
+    let other = Verifier::new(CoordinatorId(0xd), &cluster.certificate, 0).unwrap();
+    assert!(!other.is_client(&client, "VM.1"));
+
+    let clients = verifier.of_clients();
+    let at_end = |now| clients.verify_client_cert(&client, &[], at(now)).is_ok();
+    assert!(at_end(MADE) && at_end(MADE + DAY) && !at_end(MADE + DAY + 1));
+    assert!(clients.client_auth_mandatory());
+    let theirs = Cluster::new();
+    let foreign = theirs.authority.sign_client("VM.1", &key, [4; 16], (MADE, DAY)).unwrap();
+    assert!(clients.verify_client_cert(&foreign, &[], at(MADE)).is_err());
 }
 
 #[test]
