@@ -7,6 +7,7 @@
 //! | GET | [`NODE`] | | | `NodeAnswer` |
 //! | POST | [`JOIN`] | `JoinRequest` | | `NodeAnswer` |
 //! | POST | [`INVITE`] | `InviteRequest` | | `InviteAnswer` |
+//! | POST | [`CLIENT_CERTIFICATE`] | `ClientCertificateRequest` | | `ClientCertificateAnswer` |
 //! | POST | [`RENAME_CLUSTER`] | `RenameClusterRequest` | | `DoneAnswer` |
 //! | GET | [`NODES`] | | | `NodesAnswer` |
 //! | DELETE | [`NODE_OF_CLUSTER`] | | `RemoveNodeQuery` | `RemoveNodeAnswer` |
@@ -48,6 +49,8 @@ pub const NODE: &str = "/v1/node";
 pub const JOIN: &str = "/v1/node/join";
 /// Makes a token by which nodes get their first certificate.
 pub const INVITE: &str = "/v1/cluster/invite";
+/// Signs the certificate of a client of exports.
+pub const CLIENT_CERTIFICATE: &str = "/v1/cluster/client-certificate";
 /// Gives the cluster another name.
 pub const RENAME_CLUSTER: &str = "/v1/cluster/rename";
 /// All nodes of the cluster.

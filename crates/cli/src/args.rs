@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 mod agree;
 mod attach;
 mod care;
+mod client;
 mod members;
 mod node;
 mod replica;
@@ -19,6 +20,7 @@ pub use attach::{
     UmountArgs,
 };
 pub use care::{BitmapName, IntentArgs, RebuildArgs, VerifyArgs};
+pub use client::{ClientCertificateArgs, ClientCommand};
 pub use members::{
     ChangeArgs, GrowArgs, ReplicaAddArgs, ReplicaMoveArgs, ReplicaReplaceArgs, WaitArgs,
 };
@@ -159,11 +161,20 @@ Examples:
         after_help = "\
 Examples:
   evenkeel attach music --as none
-  evenkeel export nbd music --tcp        for clients on other machines
+  evenkeel export nbd music --tcp --client vm1        for a client on another machine
   evenkeel export list
   evenkeel unexport music"
     )]
     Export(ExportCommand),
+    /// Make certificates for clients of exports on other machines
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  evenkeel client certificate vm1 /root/vm1     on the coordinator's node
+  evenkeel export nbd music --tcp --client vm1  where it is attached"
+    )]
+    Client(ClientCommand),
     /// End an export
     #[command(after_help = "\
 Examples:

@@ -16,7 +16,8 @@ use evenkeel_api::exit;
 
 use crate::args::{Cli, ClusterCommand, Command, NodeCommand};
 use crate::commands::{
-    Context, attach, bench, config, disk, examine, mount, node, pages, replica, reservation, volume,
+    Context, attach, bench, clients, config, disk, examine, mount, node, pages, replica,
+    reservation, volume,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -57,6 +58,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Mount(args) => mount::mount(&context, &args)?,
         Command::Umount(args) => mount::umount(&context, &args)?,
         Command::Export(command) => attach::export(&context, &command)?,
+        Command::Client(command) => clients::run(&context, &command)?,
         Command::Unexport(args) => attach::unexport(&context, &args)?,
         Command::Replica(command) => replica::run(&context, &command)?,
         Command::Reservation(command) => reservation::run(&context, &command)?,

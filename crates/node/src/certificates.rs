@@ -24,7 +24,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::unix_seconds;
-use crate::config::{Address, Config};
+use crate::config::{Address, Config, check};
 use crate::coordinator::Embedded;
 use crate::identity;
 use crate::own_file;
@@ -36,7 +36,7 @@ mod issuer;
 pub mod joining;
 pub mod renewal;
 
-pub use issuer::{Issuer, admit_joiner, certify, invite};
+pub use issuer::{Issuer, admit_joiner, certify, certify_client, invite};
 
 const FILE: &str = "certificate.json";
 const KEY: &str = "certificate.key";
@@ -163,16 +163,33 @@ pub fn unproved(config: &Config) -> Option<String> {
         || config.state.join(FILE).exists();
     let is_tcp = |text: &&String| matches!(Address::parse(text), Ok(Address::Tcp(_)));
     let text = config.peer.listen.iter().find(is_tcp).filter(|_| !is_proved)?;
-    let get = match config.coordinator.here {
-        true => "run `evenkeel cluster init` here".to_owned(),
-        false => {
-            "let it join by `evenkeel node join ADDRESS --token TOKEN` (a token is made by `evenkeel node invite` on the coordinator's node)"
-                .to_owned()
-        }
-    };
+    let get = how_to_get_one(config);
     Some(format!(
         "peer.listen = {text:?}: nobody is served there yet, for this node has no certificate: {get}; or set [peer.tls] or peer.key_file; if all nodes are on this machine, listen on unix:PATH"
     ))
+}
+
+/// That NBD clients on TCP are not served, because this node has no certificate by which they would
+/// know it, nor an authority that has signed theirs.
+#[must_use]
+pub fn serves_no_clients(config: &Config) -> Option<String> {
+    if !check::is_nbd_by_cluster(config) || config.state.join(FILE).exists() {
+        return None;
+    }
+    let get = how_to_get_one(config);
+    Some(format!(
+        "nbd.listen = {:?}: nobody is served there yet, for this node has no certificate: {get}; or set [nbd.tls]",
+        config.nbd.listen
+    ))
+}
+
+fn how_to_get_one(config: &Config) -> &'static str {
+    match config.coordinator.here {
+        true => "run `evenkeel cluster init` here while it does not run",
+        false => {
+            "let it join by `evenkeel node join ADDRESS --token TOKEN` (a token is made by `evenkeel node invite` on the coordinator's node)"
+        }
+    }
 }
 
 /// What was made by [`init`].
@@ -249,9 +266,7 @@ fn load_key(state: &StateDirectory, name: &str) -> Result<Option<Key>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(|e| failed(e.to_string()))?,
     };
-    let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
-        .map_err(|_| failed("it holds no private key in the form of PKCS #8 and PEM".into()))?;
-    Key::from_pkcs8(key.secret_pkcs8_der()).map(Some).map_err(|e| failed(e.to_string()))
+    Key::from_pem(&text).map(Some).map_err(|e| failed(e.to_string()))
 }
 
 fn write(state: &StateDirectory, name: &str, text: &str) -> Result<(), String> {

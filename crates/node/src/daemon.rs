@@ -114,7 +114,7 @@ impl Daemon {
         refuse_unproved(&config)?;
         own_directory::prepare_for_sockets("runtime", &config.runtime)?;
         let (peer, addresses) = PeerListener::bind(&config).await?;
-        let (nbd, nbd_listeners) = NbdServer::bind(&config).await?;
+        let (nbd, nbd_listeners) = NbdServer::bind(&config, &credentials.tls).await?;
         let metrics = match &config.metrics.listen {
             Some(address) => Some(http::bind_tcp(address, "metrics.listen").await?),
             None => None,
@@ -126,7 +126,9 @@ impl Daemon {
         node.open_replicas(opened).await;
         evenkeel_engine::memory::heap::give_back();
         warn_of_open_nbd(&node);
-        certificates::unproved(&node.config).inspect(|why| tracing::warn!("{why}"));
+        let lacking =
+            [certificates::unproved(&node.config), certificates::serves_no_clients(&node.config)];
+        lacking.into_iter().flatten().for_each(|why| tracing::warn!("{why}"));
         again::load(&node);
         serve(&node, listeners, events);
         let name = &node.identity.name;
@@ -211,7 +213,7 @@ async fn halt_if_superseded(node: Arc<Node>) {
 fn warn_of_open_nbd(node: &Node) {
     if let Some(address) = open_nbd_address(&node.config) {
         node.warn(format!(
-            "nbd.listen = {address:?} is reachable from other machines and nbd.insecure is set: whoever reaches it can read and write volumes exported on TCP; set [nbd.tls] with an authority"
+            "nbd.listen = {address:?} is reachable from other machines and nbd.insecure is set: whoever reaches it can read and write volumes exported on TCP; take nbd.insecure away, and they show certificates"
         ));
     }
 }

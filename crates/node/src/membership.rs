@@ -412,6 +412,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
     warnings.extend(admission::warning(node));
     warnings.extend(cluster::isolation(node));
     warnings.extend(certificates::unproved(&node.config));
+    warnings.extend(certificates::serves_no_clients(&node.config));
     warnings.extend(disks.iter().flat_map(|disk| {
         let of = |problem: &String| format!("disk {}: {problem}", disk.name);
         disk.problem.as_ref().map(of)

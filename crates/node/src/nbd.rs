@@ -5,6 +5,7 @@
 //! configuration demands it; then the socket goes to the engine.
 
 mod clients;
+mod proof;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,8 +14,6 @@ use std::time::Duration;
 
 use evenkeel_core::VolumeId;
 use evenkeel_exports::nbd::{Export, Exports, Handshake, Negotiated, Progress, Tls, front_end};
-use rustls::ServerConfig;
-use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
@@ -25,10 +24,11 @@ use crate::http;
 use crate::log_limit::LogLimit;
 use crate::node::Node;
 use crate::peer::stream::PeerStream;
-use crate::peer::tls;
+use crate::peer::tls::{ClientTls, CurrentTls};
 use crate::seats::{Seats, Source};
 
 use clients::Clients;
+use proof::{Client, Proof};
 
 /// How long a client may take to choose an export.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -44,8 +44,7 @@ pub struct NbdServer {
     served: Mutex<BTreeMap<String, Served>>,
     /// TCP addresses, as bound.
     pub tcp: Vec<String>,
-    /// TLS on TCP.
-    pub tls: Option<Arc<ServerConfig>>,
+    proof: Proof,
     directory: PathBuf,
     choosing: Arc<Seats>,
     clients: Arc<Clients>,
@@ -64,8 +63,7 @@ struct Served {
 struct Choice {
     /// With the names of the clients that may use it; none: all.
     exports: Vec<(Export, Vec<String>)>,
-    /// What the client has shown.
-    certificate: Option<CertificateDer<'static>>,
+    client: Client,
     /// On a unix socket of its own, an export is chosen by the empty name too.
     default: bool,
     clients: Arc<Clients>,
@@ -83,13 +81,14 @@ impl Exports for Choice {
     }
 
     fn list(&self) -> Vec<Export> {
-        let admitted = self.exports.iter().filter(|(_, permitted)| self.is_one_of(permitted));
+        let admitted =
+            self.exports.iter().filter(|(_, permitted)| self.client.may_use(Some(permitted)));
         admitted.map(|(export, _)| export.clone()).collect()
     }
 
     fn admits(&self, export: &Export) -> bool {
         let chosen = self.exports.iter().find(|(other, _)| other.name == export.name);
-        let is_admitted = chosen.is_some_and(|(_, permitted)| self.is_one_of(permitted));
+        let is_admitted = chosen.is_some_and(|(_, permitted)| self.client.may_use(Some(permitted)));
         if !is_admitted && let Some(left_out) = self.log.line(self.source) {
             tracing::warn!(
                 volume = export.name,
@@ -113,23 +112,16 @@ impl Exports for Choice {
     }
 }
 
-impl Choice {
-    /// Whether the client is one of these, by its certificate; all are if none is named.
-    fn is_one_of(&self, permitted: &[String]) -> bool {
-        let has = |name: &String| {
-            self.certificate.as_ref().is_some_and(|certificate| tls::has_name(certificate, name))
-        };
-        permitted.is_empty() || permitted.iter().any(has)
-    }
-}
-
 impl NbdServer {
-    /// Binds the TCP addresses, if any are configured.
+    /// Binds the TCP addresses, if any are configured. `own`: this node's own certificate.
     ///
     /// # Errors
     /// If one is in use, or the certificates cannot be read.
-    pub async fn bind(config: &Config) -> Result<(Self, Vec<TcpListener>), String> {
-        let tls = config.nbd.tls.as_ref().map(tls::nbd_server).transpose()?;
+    pub async fn bind(
+        config: &Config,
+        own: &CurrentTls,
+    ) -> Result<(Self, Vec<TcpListener>), String> {
+        let proof = Proof::of(config, own)?;
         let mut listeners = Vec::new();
         let mut tcp = Vec::new();
         for address in &config.nbd.listen {
@@ -140,13 +132,19 @@ impl NbdServer {
         let server = Self {
             served: Mutex::default(),
             tcp,
-            tls,
+            proof,
             directory: config.runtime.join("nbd"),
             choosing: Seats::new(MAX_CHOOSING, "NBD clients that have not chosen an export"),
             clients: Clients::new(config.nbd.max_clients),
             log: Arc::default(),
         };
         Ok((server, listeners))
+    }
+
+    /// Whether clients on TCP speak TLS.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        self.proof.is_tls()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
@@ -160,7 +158,8 @@ impl NbdServer {
     }
 
     /// Serves an export on its unix socket, and on TCP if asked for: to these clients, or to all if
-    /// none is named. An export of the same name is replaced; if that fails it is served as before.
+    /// none is named. An export of the same name is replaced, and those of its clients leave that this
+    /// one is not for; if that fails it is served as before.
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -188,10 +187,25 @@ impl NbdServer {
         let accepting = tokio::spawn(accept_unix(listener, node.clone(), export.clone()));
         let served = Served { tcp, socket, accepting, export };
         let name = served.export.name.clone();
-        if let Some(before) = self.lock().insert(name, served) {
+        if let Some(before) = self.lock().insert(name.clone(), served) {
             before.accepting.abort();
         }
+        self.end_unwanted(node, &name).await;
         Ok(())
+    }
+
+    /// Ends the connections of clients that may not use an export any more.
+    pub async fn end_unwanted(&self, node: &Node, name: &str) {
+        let now = |served: &Served| (served.export.volume, served.tcp.clone());
+        let Some((volume, tcp)) = self.lock().get(name).map(now) else { return };
+        for frontend in self.clients.unwanted(volume, tcp.as_deref()) {
+            tracing::info!(
+                volume = name,
+                "ended the connection of an NBD client that the export is not for any more"
+            );
+            // It may have ended by itself meanwhile.
+            let _ = node.data.remove_frontend(volume, frontend).await;
+        }
     }
 
     /// Takes no new clients for an export any more. Those that are connected stay.
@@ -212,18 +226,29 @@ impl NbdServer {
     }
 
     /// The exports of all volumes that may be chosen on TCP.
-    fn on_tcp(&self, source: Source) -> Choice {
+    ///
+    /// # Errors
+    /// If nobody can be served there yet.
+    fn on_tcp(&self, source: Source) -> Result<Choice, &'static str> {
+        let tls = self.proof.now()?;
         let on_tcp = |served: &Served| Some((served.export.clone(), served.tcp.clone()?));
         let exports = self.lock().values().filter_map(on_tcp).collect();
         let (clients, log) = (self.clients.clone(), self.log.clone());
-        Choice { exports, certificate: None, default: false, clients, source, log }
+        let client = Client::Tcp { tls, certificate: None };
+        Ok(Choice { exports, client, default: false, clients, source, log })
+    }
+
+    fn say_closed(&self, source: Source, from: &str, why: &str) {
+        if let Some(left_out) = self.log.line(source) {
+            tracing::warn!(from, why, "closed the connection of an NBD client{left_out}");
+        }
     }
 
     /// The one export of a unix socket.
     fn alone(&self, export: Export, source: Source) -> Choice {
         let (clients, log) = (self.clients.clone(), self.log.clone());
         let exports = vec![(export, Vec::new())];
-        Choice { exports, certificate: None, default: true, clients, source, log }
+        Choice { exports, client: Client::Unix, default: true, clients, source, log }
     }
 }
 
@@ -233,7 +258,7 @@ async fn accept_unix(listener: UnixListener, node: Arc<Node>, export: Export) {
             Ok((stream, _)) => match Source::of(&stream) {
                 Ok(source) => {
                     let choice = node.nbd.alone(export.clone(), source);
-                    greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice, None);
+                    greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice);
                 }
                 Err(error) => failed(&error).await,
             },
@@ -254,8 +279,11 @@ pub async fn accept_tcp(listener: TcpListener, node: Arc<Node>) {
             Ok((stream, from)) => {
                 // Without it small answers wait for a timer; the connection works all the same.
                 let _ = stream.set_nodelay(true);
-                let (choice, tls) = (node.nbd.on_tcp(from.into()), node.nbd.tls.clone());
-                greet(&node, PeerStream::Tcp(stream), from.to_string(), choice, tls);
+                let source = Source::from(from);
+                match node.nbd.on_tcp(source) {
+                    Ok(choice) => greet(&node, PeerStream::Tcp(stream), from.to_string(), choice),
+                    Err(why) => node.nbd.say_closed(source, &from.to_string(), why),
+                }
             }
             Err(error) => failed(&error).await,
         }
@@ -268,43 +296,37 @@ async fn failed(error: &std::io::Error) {
 }
 
 /// Lets a client choose, in a task of its own.
-fn greet(
-    node: &Arc<Node>,
-    stream: PeerStream,
-    from: String,
-    choice: Choice,
-    tls: Option<Arc<ServerConfig>>,
-) {
+fn greet(node: &Arc<Node>, stream: PeerStream, from: String, choice: Choice) {
     let source = choice.source;
     let mut seat = node.nbd.choosing.take(source);
     let node = node.clone();
     tokio::spawn(async move {
         let chosen = tokio::select! {
-            chosen = tokio::time::timeout(HANDSHAKE, choose(stream, choice, tls)) => chosen,
+            chosen = tokio::time::timeout(HANDSHAKE, choose(stream, choice)) => chosen,
             () = seat.gone() => return,
         };
         drop(seat);
         let why = match chosen {
-            Ok(Ok(Some((stream, negotiated)))) => {
-                return serve(&node, stream, negotiated, (from, source)).await;
-            }
+            Ok(Ok(Some(chosen))) => return serve(&node, chosen, (from, source)).await,
             Ok(Ok(None)) => return tracing::debug!(%from, "an NBD client chose nothing"),
             Ok(Err(why)) => why,
             Err(_) => "it did not choose in time".to_owned(),
         };
-        if let Some(left_out) = node.nbd.log.line(source) {
-            tracing::warn!(%from, %why, "closed the connection of an NBD client{left_out}");
-        }
+        node.nbd.say_closed(source, &from, &why);
     });
 }
 
+/// A client that has chosen an export.
+struct Chosen {
+    stream: PeerStream,
+    negotiated: Negotiated,
+    client: Client,
+}
+
 /// Drives the handshake. `None`: the client wants nothing.
-async fn choose(
-    mut stream: PeerStream,
-    mut choice: Choice,
-    tls: Option<Arc<ServerConfig>>,
-) -> Result<Option<(PeerStream, Negotiated)>, String> {
+async fn choose(mut stream: PeerStream, mut choice: Choice) -> Result<Option<Chosen>, String> {
     let mut out = Vec::new();
+    let tls = choice.client.tls();
     let demand = if tls.is_some() { Tls::Required } else { Tls::Off };
     let mut handshake = Handshake::new(demand, &mut out);
     let mut piece = [0; PIECE];
@@ -322,14 +344,15 @@ async fn choose(
             Progress::StartTls => {
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
                 out.clear();
-                stream = start_tls(stream, tls.clone()).await?;
-                choice.certificate = stream.certificate();
+                stream = start_tls(stream, tls.as_ref()).await?;
+                choice.client.has_shown(stream.certificate());
                 handshake.tls_started();
             }
             Progress::Ready(negotiated) => {
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
                 stream.flush().await.map_err(|e| e.to_string())?;
-                return Ok(Some((stream, *negotiated)));
+                let client = choice.client;
+                return Ok(Some(Chosen { stream, negotiated: *negotiated, client }));
             }
             Progress::Ended => {
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
@@ -340,13 +363,10 @@ async fn choose(
     }
 }
 
-async fn start_tls(
-    stream: PeerStream,
-    tls: Option<Arc<ServerConfig>>,
-) -> Result<PeerStream, String> {
+async fn start_tls(stream: PeerStream, tls: Option<&ClientTls>) -> Result<PeerStream, String> {
     match (stream, tls) {
         (PeerStream::Tcp(stream), Some(tls)) => {
-            let stream = TlsAcceptor::from(tls).accept(stream).await;
+            let stream = TlsAcceptor::from(tls.server.clone()).accept(stream).await;
             let stream = stream.map_err(|e| format!("TLS: {e}{}", advice(&e)))?;
             Ok(PeerStream::Tls(Box::new(TlsStream::Server(stream))))
         }
@@ -359,23 +379,20 @@ fn advice(error: &std::io::Error) -> &'static str {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {
         Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
-            "; a client has to show a certificate that nbd.tls.authority has signed"
+            "; a client has to show a certificate that nbd.tls.authority has signed, or without [nbd.tls] the cluster's authority (`evenkeel client certificate`)"
         }
         _ => "",
     }
 }
 
 /// Hands a client over to the engine.
-async fn serve(
-    node: &Arc<Node>,
-    stream: PeerStream,
-    negotiated: Negotiated,
-    (from, source): (String, Source),
-) {
+async fn serve(node: &Arc<Node>, chosen: Chosen, (from, source): (String, Source)) {
+    let Chosen { stream, negotiated, client } = chosen;
     let volume: VolumeId = negotiated.export.volume;
     let name = negotiated.export.name.clone();
+    let frontend = node.volumes.next_frontend();
     // Among several that choose at the same time, room for one was seen by all.
-    let Some(seat) = node.nbd.clients.admit(volume) else {
+    let Some(seat) = node.nbd.clients.admit(volume, frontend, client) else {
         if let Some(left_out) = node.nbd.log.line(source) {
             let most = node.nbd.clients.most();
             tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits{left_out}");
@@ -386,13 +403,14 @@ async fn serve(
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%from, %error, "cannot hand over an NBD client"),
     };
-    let frontend = node.volumes.next_frontend();
     let maker = clients::seated(front_end(socket, negotiated), seat);
     let added = node.data.add_frontend(volume, frontend, format!("{FRONTEND}{from}"), maker).await;
     match added {
         Ok(()) => tracing::info!(volume = name, %from, "an NBD client is connected"),
         Err(error) => {
-            tracing::warn!(volume = name, %from, %error, "an NBD client cannot be served")
+            tracing::warn!(volume = name, %from, %error, "an NBD client cannot be served");
         }
     }
+    // Whom the export is for may have changed since the client chose it.
+    node.nbd.end_unwanted(node, &name).await;
 }

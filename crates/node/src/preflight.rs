@@ -19,7 +19,7 @@ pub fn problems(config: &Config) -> Vec<String> {
     tls::install_provider();
     let key = config.peer.key_file.as_deref().map(SharedKey::load);
     let peer_tls = config.peer.tls.as_ref().map(tls::PeerTls::load);
-    let nbd_tls = config.nbd.tls.as_ref().map(tls::nbd_server);
+    let nbd_tls = config.nbd.tls.as_ref().map(tls::ClientTls::load);
     let mut problems: Vec<String> = [
         key.and_then(Result::err),
         peer_tls.and_then(Result::err).map(|why| format!("peer.tls: {why}")),

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Who may use an export, and how many: cases/nbd-access.sh tls|clients|open
+# Who may use an export, and how many: cases/nbd-access.sh tls|cluster|clients|open
 # tls: bulk data both ways with certificates; whoever has none, a wrong one, or one of a client that
 # the export does not name is turned away.
+# cluster: the same by the cluster's own authority, as whoever sets nothing but nbd.listen gets it.
 # clients: no more clients than nbd.max_clients permits. open: TCP beyond this machine.
 source "$(dirname "$0")/../lib.sh"
 which=$1
@@ -164,12 +165,64 @@ open() {
     local file=$work/n1/evenkeel.toml port
     port=$(free_port)
     printf '[nbd]\nlisten = ["0.0.0.0:%s"]\n' "$port" >> "$file"
+    start_node 1
+    ek 1 node status | grep -q "nbd.listen.*nobody is served.*cluster init" || die "the status does not say that nobody is served"
+    turned_away "a client of a node without a certificate" nbdinfo "nbd://127.0.0.1:$port"
+    logged "NBD client certificate"
+    stop_node 1
+    cp "$file" "$work/before"
+    printf '[nbd.tls]\ncertificate = "/c"\nkey = "/k"\n' >> "$file"
     refused 1 "nbd.listen reachable authority insecure" "$evenkeel" node run --config "$file"
     refused 1 "nbd.listen reachable authority insecure" "$evenkeel" config check --config "$file"
+    cp "$work/before" "$file"
     printf 'insecure = true\n' >> "$file"
     start_node 1
     ek 1 node status | grep -q "nbd.insecure" || die "the status does not warn of it"
     say "permitted when it is said to be meant, with a warning"
+}
+
+# Nothing is said of TLS: a node that other machines reach has the cluster's certificates.
+cluster() {
+    local at=n1:${nbd_port:=$(free_port)} one
+    # The names are in this case's own mount namespace alone.
+    { cat /etc/hosts; echo "127.0.0.1 n1 n2"; } > "$work/hosts"
+    [ -n "${unshared:-}" ] && mount --bind "$work/hosts" /etc/hosts || skip "names of hosts need root"
+    prepare_node 1
+    printf '[nbd]\nlisten = ["0.0.0.0:%s"]\n' "$nbd_port" >> "$work/n1/evenkeel.toml"
+    "$evenkeel" cluster init --config "$work/n1/evenkeel.toml" --quiet
+    start_node 1
+    ek 1 disk add "$work/n1/disk" --name disk --quiet
+    ek 1 volume create $vol --size 256M --replicas 1 --quiet
+    ek 1 attach $vol --as nbd --quiet
+    refused 2 "certificate --client" ek 1 export nbd $vol --tcp
+    for one in vm1 vm2; do ek 1 client certificate $one "$work/$one" --quiet; done
+    [ "$(stat -c %a "$work/vm1/client-key.pem")" = 600 ] || die "others may read the key"
+    ek 1 export nbd $vol --tcp --client vm1 --quiet
+    local of_vm1="nbds://$at/$vol?tls-certificates=$work/vm1" of_vm2="nbds://$at/$vol?tls-certificates=$work/vm2"
+    head -c 64M /dev/urandom > "$work/image" && truncate -s 256M "$work/image"
+    nbdcopy --flush "$work/image" "$of_vm1"
+    nbdcopy "$of_vm1" "$work/back"
+    cmp "$work/image" "$work/back"
+    say "nbdcopy in and out, by the name of the node"
+    local creds="tls-creds-x509,id=t,endpoint=client,dir=$work/vm1"
+    local opts="driver=nbd,host=127.0.0.1,port=$nbd_port,export=$vol,tls-creds=t,tls-hostname=n1"
+    qemu-img compare --object "$creds" --image-opts "$opts" "driver=file,filename=$work/image"
+    say "qemu-img, by its address"
+    turned_away "a client that the export does not name" nbdinfo "$of_vm2"
+    grep -qi "policy" "$work/away" || { cat "$work/away"; die "it is not told why"; }
+    turned_away "a client that wants another node" nbdinfo "nbds://n2:$nbd_port/$vol?tls-certificates=$work/vm1"
+    turned_away "a client that does not ask for TLS" nbdinfo "nbd://$at/$vol"
+    mkdir "$work/nameless" && cp "$work/vm1/ca-cert.pem" "$work/nameless/"
+    turned_away "a client without a certificate" nbdinfo "nbds://$at/$vol?tls-certificates=$work/nameless"
+    # A new certificate for the same key, and another client in its place.
+    cp "$work/vm1/client-key.pem" "$work/key-before"
+    ek 1 client certificate vm1 "$work/vm1" --days 2 --quiet
+    cmp "$work/vm1/client-key.pem" "$work/key-before"
+    nbdinfo "$of_vm1" > "$work/info"
+    ek 1 export nbd $vol --tcp --client vm2 --quiet
+    turned_away "a client that the export names no more" nbdinfo "$of_vm1"
+    nbdinfo "$of_vm2" > "$work/info"
+    ek 1 detach $vol --quiet
 }
 
 "$which"

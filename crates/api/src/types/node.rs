@@ -147,6 +147,33 @@ pub struct InviteAnswer {
     pub addresses: Vec<String>,
 }
 
+/// Asks for the certificate of a client of exports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificateRequest {
+    /// The client's name, as exports name it.
+    pub name: String,
+    /// Its public key: ECDSA on P-256, as PEM.
+    pub public_key: String,
+    /// For how many seconds the certificate is valid.
+    pub seconds: u64,
+}
+
+/// Answer to `POST /v1/cluster/client-certificate`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ClientCertificateAnswer {
+    /// Version of the API's JSON: 1.
+    pub version: u32,
+    /// The client's name.
+    pub name: String,
+    /// Its certificate, as PEM.
+    pub certificate: String,
+    /// That of the cluster's authority, by which it verifies nodes, as PEM.
+    pub authority: String,
+    /// Until when the certificate is valid, in seconds since 1970.
+    pub expires: u64,
+}
+
 /// Gives the cluster another name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -4,6 +4,7 @@ mod agree;
 pub mod assemble;
 pub mod attach;
 pub mod bench;
+pub mod clients;
 pub mod config;
 pub mod disk;
 pub mod examine;

@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod changes;
+pub mod client;
 mod colour;
 pub mod examine;
 pub mod harmless;

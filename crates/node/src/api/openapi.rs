@@ -19,6 +19,7 @@ use super::handlers::{disk, node, plan, volume};
         node::status,
         node::join,
         node::invite,
+        node::client_certificate,
         node::rename_cluster,
         node::list,
         node::remove,

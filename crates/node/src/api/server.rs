@@ -37,8 +37,11 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API for users.
 pub fn router(node: &Arc<Node>) -> Router {
-    // Not in `paths`: no other node makes tokens.
-    served(paths().route(routes::INVITE, post(handlers::node::invite)), node)
+    // Not in `paths`: no other node makes tokens or certificates.
+    let authority = Router::new()
+        .route(routes::INVITE, post(handlers::node::invite))
+        .route(routes::CLIENT_CERTIFICATE, post(handlers::node::client_certificate));
+    served(paths().merge(authority), node)
 }
 
 /// The API for another node, `caller`: that for users, and the paths that only nodes need.

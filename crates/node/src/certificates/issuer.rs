@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use evenkeel_api::types::{InviteAnswer, InviteRequest, VERSION};
+use evenkeel_api::types::{
+    ClientCertificateAnswer, ClientCertificateRequest, InviteAnswer, InviteRequest, VERSION,
+};
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{CoordinatorId, NodeId};
+use evenkeel_trust::authority::{DAY, MAX_CLIENT_VALIDITY, SignError};
 use evenkeel_trust::invitation::{DEFAULT_LASTS, MAX_COUNT, MAX_LASTS};
 use evenkeel_trust::token::CHANNEL_LABEL;
 use evenkeel_trust::{
     Authority, Fingerprint, Invitation, JoinAnswer, JoinRequest, PublicKey, Refused, Token,
-    TokenId, exchange,
+    TokenId, exchange, pem,
 };
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -101,9 +104,30 @@ impl Issuer {
             certificate: signed.map_err(|e| e.to_string())?,
         })
     }
+
+    /// A certificate of a client of exports, made now, and until when it is valid, in seconds since
+    /// 1970.
+    fn certify_client(
+        &self,
+        name: &str,
+        key: &PublicKey,
+        lasts: u64,
+    ) -> Result<(CertificateDer<'static>, u64), SignError> {
+        let made = self.now();
+        let signed = self.authority.sign_client(name, key, serial(), (made, lasts))?;
+        Ok((signed, made + lasts))
+    }
 }
 
 const NOT_HERE: &str = "this node has not the key of the cluster's authority";
+
+/// The authority, for what is asked of this node.
+fn here<'a>(node: &'a Node, what: &str) -> Result<&'a Issuer, ApiError> {
+    node.issuer.as_ref().ok_or_else(|| {
+        let advice = "Run this on the coordinator's node, once `evenkeel cluster init` was run there and it was started again";
+        ApiError::new(ErrorCode::WrongState, what, NOT_HERE, advice)
+    })
+}
 
 async fn save(node: &Arc<Node>, invitations: Vec<Invitation>) -> Result<(), ApiError> {
     let saved = node.blocking(move |node| Ok(node.state.save(INVITATIONS, &invitations))).await?;
@@ -126,10 +150,7 @@ async fn nodes(node: &Node) -> Option<Vec<NodeLiveness>> {
 /// If the authority's key does not lie here, or what is asked is not permitted.
 pub async fn invite(node: &Arc<Node>, request: &InviteRequest) -> Result<InviteAnswer, ApiError> {
     let what = "nobody was invited";
-    let Some(issuer) = &node.issuer else {
-        let advice = "Run this on the coordinator's node, once `evenkeel cluster init` was run there and it was started again";
-        return Err(ApiError::new(ErrorCode::WrongState, what, NOT_HERE, advice));
-    };
+    let issuer = here(node, what)?;
     let bad = |why: String, advice| ApiError::new(ErrorCode::BadRequest, what, why, advice);
     let lasts = request.seconds.unwrap_or(DEFAULT_LASTS);
     if !(1..=MAX_LASTS).contains(&lasts) {
@@ -179,6 +200,41 @@ pub async fn invite(node: &Arc<Node>, request: &InviteRequest) -> Result<InviteA
         count,
         names,
         addresses,
+    })
+}
+
+/// Signs the certificate of a client of exports.
+///
+/// # Errors
+/// If the authority's key does not lie here, or no client can be called so.
+pub fn certify_client(
+    node: &Node,
+    request: &ClientCertificateRequest,
+) -> Result<ClientCertificateAnswer, ApiError> {
+    let what = "no certificate was made";
+    let issuer = here(node, what)?;
+    let bad = |why: String, advice| ApiError::new(ErrorCode::BadRequest, what, why, advice);
+    let key = PublicKey::from_pem(&request.public_key).ok_or_else(|| {
+        let why = "the public key is none of ECDSA on P-256, as PEM";
+        bad(why.to_owned(), "Make one by `openssl ecparam -genkey -name prime256v1`, and give what `openssl pkey -pubout` writes")
+    })?;
+    if !(DAY..=MAX_CLIENT_VALIDITY).contains(&request.seconds) {
+        let most = MAX_CLIENT_VALIDITY / DAY;
+        let why = format!("a client's certificate is valid for 1 to {most} days");
+        return Err(bad(why, "Choose another time"));
+    }
+    let made = issuer.certify_client(&request.name, &key, request.seconds);
+    let (certificate, expires) = made.map_err(|error| match error {
+        SignError::Name(_) => bad(error.to_string(), "Give the client another name"),
+        _ => ApiError::new(ErrorCode::System, what, error.to_string(), "Set this node's clock"),
+    })?;
+    tracing::info!(client = request.name, expires, "signed the certificate of a client");
+    Ok(ClientCertificateAnswer {
+        version: VERSION,
+        name: request.name.clone(),
+        certificate: pem::encode(pem::CERTIFICATE, &certificate),
+        authority: pem::encode(pem::CERTIFICATE, &issuer.certificate),
+        expires,
     })
 }
 

@@ -76,20 +76,41 @@ fn addresses(config: &Config) -> Result<(), String> {
     wildcard(config)
 }
 
+/// Whether NBD clients on TCP show certificates of the cluster's own authority: they do where other
+/// machines reach them and nothing else is said.
+pub(crate) fn is_nbd_by_cluster(config: &Config) -> bool {
+    let nbd = &config.nbd;
+    nbd.tls.is_none() && !nbd.insecure && nbd.listen.iter().any(|text| !is_local(text))
+}
+
+/// Whether NBD clients on TCP show certificates, by which an export can name them. TLS alone does
+/// not tell who a client is.
+pub(crate) fn shows_nbd_certificates(config: &Config) -> bool {
+    let has_authority = config.nbd.tls.as_ref().is_some_and(|tls| tls.authority.is_some());
+    has_authority || is_nbd_by_cluster(config)
+}
+
 /// The first address on which whoever reaches it from another machine may read and write volumes.
-/// TLS alone does not tell who a client is: only a certificate that it has to show does.
 pub(crate) fn open_nbd_address(config: &Config) -> Option<&str> {
-    let proved = config.nbd.tls.as_ref().is_some_and(|tls| tls.authority.is_some());
-    let found = config.nbd.listen.iter().find(|text| !is_local(text)).filter(|_| !proved);
-    found.map(String::as_str)
+    let mut listen = config.nbd.listen.iter().filter(|_| !shows_nbd_certificates(config));
+    listen.find(|text| !is_local(text)).map(String::as_str)
 }
 
 fn open_nbd(config: &Config) -> Result<(), String> {
+    if is_nbd_by_cluster(config) && config.peer.tls.is_some() {
+        return Err(
+            "nbd.listen has an address that other machines reach, and [peer.tls] names an external authority, so that \
+             the cluster has none of its own for NBD clients: set [nbd.tls] with an `authority` that signs their \
+             certificates, or say `insecure = true` under [nbd] if the network itself keeps strangers out"
+                .to_owned(),
+        );
+    }
     match open_nbd_address(config) {
         Some(text) if !config.nbd.insecure => Err(format!(
             "nbd.listen = {text:?} is reachable from other machines, and whoever reaches it could read and write \
-             the volumes exported on TCP: set [nbd.tls] with an `authority` that signs the clients' certificates, \
-             or say `insecure = true` under [nbd] if the network itself keeps strangers out"
+             the volumes exported on TCP: add an `authority` to [nbd.tls] that signs the clients' certificates; or \
+             take [nbd.tls] away, then they show certificates of the cluster's own authority; or say \
+             `insecure = true` under [nbd] if the network itself keeps strangers out"
         )),
         _ => Ok(()),
     }

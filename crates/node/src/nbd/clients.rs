@@ -1,30 +1,35 @@
-//! How many NBD clients each volume has, and that they do not become too many.
+//! Which NBD clients each volume has, and that they do not become too many.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::VolumeId;
-use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent, FrontendMaker};
+use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent, FrontendId, FrontendMaker};
 
-/// Counts clients by volume.
+use super::proof::Client;
+
+/// Keeps clients by volume.
 #[derive(Debug)]
 pub struct Clients {
     most: usize,
-    counts: Mutex<BTreeMap<VolumeId, usize>>,
+    seated: Mutex<Seated>,
 }
+
+type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Client>>;
 
 /// A client's place among those of its volume; free again when this is dropped.
 #[derive(Debug)]
 pub struct Seat {
     clients: Arc<Clients>,
     volume: VolumeId,
+    frontend: FrontendId,
 }
 
 impl Clients {
     /// At most `most` clients for each volume.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, counts: Mutex::default() })
+        Arc::new(Self { most, seated: Mutex::default() })
     }
 
     /// The most clients that a volume may have.
@@ -33,48 +38,63 @@ impl Clients {
         self.most
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Seated> {
+        self.seated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the volume takes one more at this moment.
     #[must_use]
     pub fn has_room(&self, volume: VolumeId) -> bool {
-        self.lock().get(&volume).is_none_or(|count| *count < self.most)
+        self.lock().get(&volume).is_none_or(|seated| seated.len() < self.most)
     }
 
-    /// Takes a place. `None`: there is none left.
+    /// Takes a place for a client that is to be this front end. `None`: there is none left.
     #[must_use]
-    pub fn admit(self: &Arc<Self>, volume: VolumeId) -> Option<Seat> {
-        let mut counts = self.lock();
-        let count = counts.entry(volume).or_default();
-        if *count >= self.most {
+    pub fn admit(
+        self: &Arc<Self>,
+        volume: VolumeId,
+        frontend: FrontendId,
+        client: Client,
+    ) -> Option<Seat> {
+        let mut all = self.lock();
+        let seated = all.entry(volume).or_default();
+        if seated.len() >= self.most {
             return None;
         }
-        *count += 1;
-        Some(Seat { clients: self.clone(), volume })
+        seated.insert(frontend, client);
+        Some(Seat { clients: self.clone(), volume, frontend })
+    }
+
+    /// The front ends of a volume whose clients may not use what is on TCP for these clients, for
+    /// all if none is named; `None`: not on TCP.
+    #[must_use]
+    pub fn unwanted(&self, volume: VolumeId, permitted: Option<&[String]>) -> Vec<FrontendId> {
+        let all = self.lock();
+        let seated = all.get(&volume).into_iter().flatten();
+        let unwanted = seated.filter(|(_, client)| !client.may_use(permitted));
+        unwanted.map(|(frontend, _)| *frontend).collect()
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut counts = self.clients.lock();
-        if let Some(count) = counts.get_mut(&self.volume) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.volume);
+        let mut all = self.clients.lock();
+        if let Some(seated) = all.get_mut(&self.volume) {
+            seated.remove(&self.frontend);
+            if seated.is_empty() {
+                all.remove(&self.volume);
             }
         }
     }
 }
 
 /// A front end that holds its place for as long as it lives, however it ends.
-struct Seated {
+struct Holding {
     frontend: Box<dyn Frontend>,
     _seat: Seat,
 }
 
-impl Frontend for Seated {
+impl Frontend for Holding {
     fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
         self.frontend.handle(event, context);
     }
@@ -87,7 +107,7 @@ impl Frontend for Seated {
 /// Gives a front end its place.
 #[must_use]
 pub fn seated(maker: FrontendMaker, seat: Seat) -> FrontendMaker {
-    Box::new(move || Box::new(Seated { frontend: maker(), _seat: seat }))
+    Box::new(move || Box::new(Holding { frontend: maker(), _seat: seat }))
 }
 
 #[cfg(test)]

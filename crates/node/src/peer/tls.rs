@@ -26,7 +26,15 @@ pub struct PeerTls {
     pub client: Arc<ClientConfig>,
     /// What the cluster's own authority has signed; `None`: an external one has, whose certificates
     /// have the nodes' names as they are.
-    own: Option<Arc<Verifier>>,
+    own: Option<Own>,
+}
+
+/// The cluster's own authority, to a node that has its certificate.
+#[derive(Clone)]
+struct Own {
+    verifier: Arc<Verifier>,
+    /// For connections from clients of exports.
+    clients: Arc<ServerConfig>,
 }
 
 impl fmt::Debug for PeerTls {
@@ -63,12 +71,24 @@ impl PeerTls {
         let server = ServerConfig::builder_with_protocol_versions(&[&TLS13])
             .with_client_cert_verifier(verifier.clone())
             .with_single_cert(chain.clone(), key.clone_key());
+        let clients = ServerConfig::builder_with_protocol_versions(&[&TLS13])
+            .with_client_cert_verifier(verifier.of_clients())
+            .with_single_cert(chain.clone(), key.clone_key());
         let client = ClientConfig::builder_with_protocol_versions(&[&TLS13])
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone())
             .with_client_auth_cert(chain, key.clone_key());
         let (server, client) = (server.map_err(failed)?, client.map_err(failed)?);
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), own: Some(verifier) })
+        let own = Own { verifier, clients: Arc::new(clients.map_err(failed)?) };
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), own: Some(own) })
+    }
+
+    /// For clients of exports that show a certificate of the cluster's own authority; `None`: it has
+    /// none.
+    #[must_use]
+    pub fn of_clients(&self) -> Option<ClientTls> {
+        let Own { verifier, clients } = self.own.as_ref()?;
+        Some(ClientTls { server: clients.clone(), cluster: Some(verifier.clone()) })
     }
 
     /// Whether a node may connect without a certificate, to ask for one and for nothing else.
@@ -100,7 +120,7 @@ impl PeerTls {
         (name, node): (&str, NodeId),
         now: u64,
     ) -> Result<Standing, String> {
-        let Some(verifier) = &self.own else {
+        let Some(Own { verifier, .. }) = &self.own else {
             return check_name(certificate, name).map(|()| Standing::Current);
         };
         if !verifier.is_node(certificate, name, node) {
@@ -114,6 +134,36 @@ impl PeerTls {
 
 fn failed(error: impl fmt::Display) -> String {
     error.to_string()
+}
+
+/// TLS for clients of exports.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    /// The server's side.
+    pub server: Arc<ServerConfig>,
+    /// `None`: an external authority signs clients' certificates, which have their names as they are.
+    cluster: Option<Arc<Verifier>>,
+}
+
+impl ClientTls {
+    /// From the files that `[nbd.tls]` names.
+    ///
+    /// # Errors
+    /// Names the file and what is wrong with it.
+    pub fn load(config: &NbdTlsConfig) -> Result<Self, String> {
+        let roots = config.authority.as_deref().map(roots).transpose()?.map(Arc::new);
+        let server = server(&config.certificate, &config.key, roots).map(Arc::new)?;
+        Ok(Self { server, cluster: None })
+    }
+
+    /// Whether a certificate, which the handshake has verified, is that of this client.
+    #[must_use]
+    pub fn is_client(&self, certificate: &CertificateDer<'_>, name: &str) -> bool {
+        match &self.cluster {
+            Some(cluster) => cluster.is_client(certificate, name),
+            None => has_name(certificate, name),
+        }
+    }
 }
 
 /// How connections over TCP are proved now: a node that joins gets its certificate while it runs,
@@ -155,8 +205,7 @@ fn check_name(certificate: &CertificateDer<'_>, name: &str) -> Result<(), String
 }
 
 /// Whether a certificate has a name among its DNS names.
-#[must_use]
-pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
+fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     ParsedCertificate::try_from(certificate).is_ok_and(|certificate| {
         DnsName::try_from(name.to_owned())
             .is_ok_and(|name| verify_server_name(&certificate, &ServerName::DnsName(name)).is_ok())
@@ -167,15 +216,6 @@ pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
 #[must_use]
 pub fn is_dns_name(name: &str) -> bool {
     DnsName::try_from(name).is_ok()
-}
-
-/// The server's side for NBD clients.
-///
-/// # Errors
-/// Names the file and what is wrong with it.
-pub fn nbd_server(config: &NbdTlsConfig) -> Result<Arc<ServerConfig>, String> {
-    let roots = config.authority.as_deref().map(roots).transpose()?.map(Arc::new);
-    server(&config.certificate, &config.key, roots).map(Arc::new)
 }
 
 /// Makes the library's cryptography known; once is enough, more do no harm.

@@ -6,13 +6,14 @@ use evenkeel_api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VE
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_engine::FrontendId;
 use evenkeel_exports::nbd;
+use evenkeel_trust::names;
 use hyper::Method;
 
 use super::actor::{Turn, turn};
 use super::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
 use super::{Attached, Phase, WantedNbd, wanted};
 use crate::cluster;
-use crate::config::check;
+use crate::config::{Config, check};
 use crate::coordinator::NodeLiveness;
 use crate::nbd::FRONTEND;
 use crate::node::Node;
@@ -127,8 +128,8 @@ pub(super) async fn start(
 fn refuse_clients(node: &Node, shown: &WantedNbd, what: &str) -> Result<(), ApiError> {
     let refuse = |code, why: String, advice: &str| Err(ApiError::new(code, what, why, advice));
     let WantedNbd { tcp, read_only: _, clients } = shown;
-    if let Some(bad) = clients.iter().find(|name| !tls::is_dns_name(name)) {
-        let why = format!("{bad:?} is no DNS name, as certificates have them");
+    if let Some(bad) = clients.iter().find(|name| !is_client_name(&node.config, name)) {
+        let why = format!("{bad:?} is no name that a client's certificate has");
         return refuse(ErrorCode::BadRequest, why, "Name clients as their certificates do");
     }
     if clients.len() > MAX_CLIENT_NAMES {
@@ -138,25 +139,33 @@ fn refuse_clients(node: &Node, shown: &WantedNbd, what: &str) -> Result<(), ApiE
         return refuse(ErrorCode::BadRequest, why, advice);
     }
     let nbd = &node.config.nbd;
-    let is_proved = nbd.tls.as_ref().is_some_and(|tls| tls.authority.is_some());
-    let is_compared = *tcp && is_proved;
+    let is_compared = *tcp && check::shows_nbd_certificates(&node.config);
     if !clients.is_empty() && !is_compared {
         let why = match tcp {
             true => format!("NBD clients of node {} show no certificates", node.identity.name),
             false => "clients are named, and it is not exported on TCP".to_owned(),
         };
-        let advice = "Set `authority` under [nbd.tls], restart the node, and export it on TCP";
+        let advice = "Listen for NBD on an address that other machines reach, or set `authority` under [nbd.tls]; restart the node, and export it on TCP";
         return refuse(ErrorCode::NotSupported, why, advice);
     }
     match nbd.listen.iter().find(|text| !check::is_local(text)) {
         Some(address) if *tcp && clients.is_empty() && !nbd.insecure => {
             let why = format!(
-                "nbd.listen = {address:?} is reachable from other machines, and whoever has a certificate of nbd.tls.authority could use the volume"
+                "nbd.listen = {address:?} is reachable from other machines, and whoever has a certificate of a client could use the volume"
             );
             let advice = "Name who may, by `--client NAME`, as the client's certificate does; or say `insecure = true` under [nbd] if all of them may use every volume";
             refuse(ErrorCode::BadRequest, why, advice)
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether a client can be called so in a certificate: by the cluster's authority as nodes are, else
+/// as hosts are.
+fn is_client_name(config: &Config, name: &str) -> bool {
+    match check::is_nbd_by_cluster(config) {
+        true => names::check(name).is_ok(),
+        false => tls::is_dns_name(name),
     }
 }
 
@@ -223,7 +232,7 @@ pub(super) fn of(
     let Some(wanted) = attached.nbd() else { return Vec::new() };
     let socket = node.nbd.socket(attached.name()).display().to_string();
     let tcp = if wanted.tcp { node.nbd.tcp.clone() } else { Vec::new() };
-    let tls = wanted.tcp && node.nbd.tls.is_some();
+    let tls = wanted.tcp && node.nbd.is_tls();
     let scheme = if tls { "nbds" } else { "nbd" };
     let name = attached.name();
     let mut uris = vec![format!("nbd+unix:///{name}?socket={socket}")];

@@ -14,6 +14,7 @@ mod exchanged;
 mod late_disks;
 mod life;
 mod log;
+mod nbd_clients;
 mod plans;
 mod refusals;
 mod rename;

@@ -6,12 +6,9 @@ use std::process::Command;
 
 use evenkeel_node::config::{NbdTlsConfig, PeerTlsConfig};
 use evenkeel_node::peer::tls::PeerTls;
-use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
+use crate::nbd_clients::{self, REP_ACK, REP_ERR_POLICY};
 use crate::support::{Place, TestNode};
 
 fn openssl(directory: &Path, arguments: &str) -> bool {
@@ -106,45 +103,10 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
     assert!(why.contains("this identity belongs to node b"), "{why}");
 }
 
-const OPT_STARTTLS: u32 = 5;
-const OPT_GO: u32 = 7;
-const REP_ACK: u32 = 1;
-const REP_ERR_POLICY: u32 = (1 << 31) + 2;
-
-/// Sends an option of NBD's handshake; the kind of the last answer to it, and its text.
-async fn option(
-    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    option: u32,
-    data: &[u8],
-) -> (u32, String) {
-    let length = (data.len() as u32).to_be_bytes();
-    let bytes = [b"IHAVEOPT", &option.to_be_bytes()[..], &length, data].concat();
-    stream.write_all(&bytes).await.unwrap();
-    stream.flush().await.unwrap();
-    loop {
-        let mut head = [0; 20];
-        stream.read_exact(&mut head).await.unwrap();
-        let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
-        let (kind, mut text) = (number(12), vec![0; number(16) as usize]);
-        stream.read_exact(&mut text).await.unwrap();
-        // All but NBD_REP_INFO end it.
-        if kind != 3 {
-            return (kind, String::from_utf8(text).unwrap());
-        }
-    }
-}
-
 /// What a client with this certificate is answered that chooses this export.
 async fn choose(address: &str, tls: &PeerTlsConfig, export: &str) -> (u32, String) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.read_exact(&mut [0; 18]).await.unwrap();
-    stream.write_all(&[0, 0, 0, 3]).await.unwrap();
-    assert_eq!(option(&mut stream, OPT_STARTTLS, &[]).await.0, REP_ACK);
-    let connector = TlsConnector::from(PeerTls::load(tls).unwrap().client);
-    let server = ServerName::try_from("127.0.0.1").unwrap();
-    let mut stream = connector.connect(server, stream).await.unwrap();
-    let name = [&(export.len() as u32).to_be_bytes()[..], export.as_bytes(), &[0, 0]].concat();
-    option(&mut stream, OPT_GO, &name).await
+    let client = PeerTls::load(tls).unwrap().client;
+    nbd_clients::choose(address, client, "127.0.0.1", export).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

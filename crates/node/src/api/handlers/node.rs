@@ -45,6 +45,17 @@ pub async fn invite(
     Ok(Json(certificates::invite(&node, &request).await?))
 }
 
+/// Signs the certificate of a client of exports. On the node with the authority's key.
+#[utoipa::path(post, path = "/v1/cluster/client-certificate", tag = "nodes",
+    operation_id = "client-certificate", request_body = ClientCertificateRequest,
+    responses((status = 200, body = ClientCertificateAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn client_certificate(
+    State(node): State<Arc<Node>>,
+    Body(request): Body<ClientCertificateRequest>,
+) -> Result<Json<ClientCertificateAnswer>, Refusal> {
+    Ok(Json(certificates::certify_client(&node, &request)?))
+}
+
 /// Gives the cluster another name. Its nodes use it from their next heartbeat on, also those that
 /// are away now and whose configuration has the old one.
 #[utoipa::path(post, path = "/v1/cluster/rename", tag = "nodes", operation_id = "cluster-rename",

@@ -6,14 +6,34 @@ const OTHER: VolumeId = VolumeId(2);
 #[test]
 fn a_volume_takes_so_many_and_again_when_one_has_left() {
     let clients = Clients::new(2);
-    let first = clients.admit(MUSIC).unwrap();
-    let second = clients.admit(MUSIC).unwrap();
-    assert!(!clients.has_room(MUSIC) && clients.admit(MUSIC).is_none());
-    assert!(clients.admit(OTHER).is_some(), "volumes do not count for one another");
+    let mut next = 0;
+    let mut admit = |volume| {
+        next += 1;
+        clients.admit(volume, FrontendId(next), Client::Unix)
+    };
+    let first = admit(MUSIC).unwrap();
+    let second = admit(MUSIC).unwrap();
+    assert!(!clients.has_room(MUSIC) && admit(MUSIC).is_none());
+    assert!(admit(OTHER).is_some(), "volumes do not count for one another");
     drop(first);
     assert!(clients.has_room(MUSIC));
-    let third = clients.admit(MUSIC).unwrap();
-    assert!(clients.admit(MUSIC).is_none());
+    let third = admit(MUSIC).unwrap();
+    assert!(admit(MUSIC).is_none());
     drop((second, third));
     assert!(clients.lock().is_empty(), "volumes without clients are not kept");
+}
+
+#[test]
+fn whoever_may_not_use_an_export_any_more_is_found() {
+    let clients = Clients::new(9);
+    let plain = Client::Tcp { tls: None, certificate: None };
+    let held = [(MUSIC, 1, Client::Unix), (MUSIC, 2, plain.clone()), (OTHER, 3, plain)]
+        .map(|(volume, id, client)| clients.admit(volume, FrontendId(id), client).unwrap());
+    assert_eq!(clients.unwanted(MUSIC, Some(&[])), []);
+    // It has shown nothing.
+    assert_eq!(clients.unwanted(MUSIC, Some(&["vm1".to_owned()])), [FrontendId(2)]);
+    assert_eq!(clients.unwanted(MUSIC, None), [FrontendId(2)]);
+    assert_eq!(clients.unwanted(OTHER, None), [FrontendId(3)]);
+    drop(held);
+    assert_eq!(clients.unwanted(MUSIC, None), []);
 }
