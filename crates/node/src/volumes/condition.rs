@@ -157,9 +157,14 @@ impl ReplicaFacts {
         self.connected != Some(true) && self.answered.or(self.node_alive) == Some(false)
     }
 
-    /// Whether the coordinator takes its node for dead, and nobody here knows better.
-    fn is_dead(&self) -> bool {
-        self.node_alive == Some(false) && self.is_node_silent()
+    /// That its node is away now. The cause in a view is that of the first event: what keeps a
+    /// replica away now may be another one.
+    fn absence(&self) -> Option<String> {
+        match (self.is_node_silent(), self.node_alive) {
+            (true, Some(false)) => Some(messages::counts_as_dead(&self.node)),
+            (true, Some(true)) => Some(messages::heard_of_only(&self.node, &self.teller)),
+            _ => None,
+        }
     }
 
     fn reason_of_session(&self, usage: Usage) -> Option<String> {
@@ -177,9 +182,7 @@ impl ReplicaFacts {
                 // Only a primary says whether it has a session.
                 let disagreement = self.disagreement().filter(|_| self.connected.is_none());
                 let reason = messages::reason(self.state, self.cause, usage);
-                // The cause is that of the first event: what keeps it away now may be another one.
-                let now = self.is_dead().then(|| messages::counts_as_dead(&self.node));
-                match (now.filter(|_| reason.is_some()), reason) {
+                match (self.absence().filter(|_| reason.is_some()), reason) {
                     (Some(now), Some(reason)) => Some(format!("{now}; {reason}")),
                     (_, reason) => reason.or(disagreement),
                 }

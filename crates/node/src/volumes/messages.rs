@@ -306,9 +306,11 @@ pub(super) fn counts_as_dead(node: &str) -> String {
     format!("node {node} counts as dead now")
 }
 
-/// The other way round.
+/// The other way round. The coordinator counts on a node for some seconds after it has heard it.
 pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
-    format!("the coordinator hears node {node}, and node {teller} gets no answer from it")
+    format!(
+        "node {node} does not answer node {teller}; the coordinator has heard it within the last seconds"
+    )
 }
 
 /// That one of those on which a volume is attached says nothing of it to the node that tells the

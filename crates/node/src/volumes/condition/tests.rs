@@ -188,19 +188,26 @@ fn of_a_node_that_two_see_differently_it_is_said_who_does() {
     let out_of_reach = ReplicaFacts { answered: NO, ..in_sync(None, YES) };
     let (summary, health, reason) = detached(&[in_sync(None, YES), out_of_reach]);
     assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unknown));
-    assert!(reason.contains("hears node n3, and node n1 gets no answer from it"), "{reason}");
+    assert!(
+        reason.contains("n3:fast: node n3 does not answer node n1; the coordinator has heard it"),
+        "{reason}"
+    );
     // A primary has tried itself.
     let connected = ReplicaFacts { answered: None, ..in_sync(YES, NO) };
     assert_eq!(detached(&[connected]).2, "");
 }
 
-/// Its cause is that of the first event; that its node has died since is said first.
+/// Its cause is that of the first event; that its node is away now is said first.
 #[test]
-fn of_a_replica_that_left_it_is_said_that_its_node_is_dead_now() {
+fn of_a_replica_that_left_it_is_said_that_its_node_is_dead_or_silent_now() {
     for state in [ReplicaState::Stale, ReplicaState::Faulty] {
         let left = ReplicaFacts { cause: Cause::Late, ..replica(state, None, NO) };
         let reason = detached(std::slice::from_ref(&left)).2;
         assert!(reason.contains("n3:fast: node n3 counts as dead now; it "), "{reason}");
+        assert!(reason.contains("left a request unanswered"), "the cause is kept: {reason}");
+        let silent = ReplicaFacts { answered: NO, node_alive: YES, ..left.clone() };
+        let reason = detached(&[silent]).2;
+        assert!(reason.contains("n3:fast: node n3 does not answer node n1; "), "{reason}");
         assert!(reason.contains("left a request unanswered"), "the cause is kept: {reason}");
         // Who has reached it itself knows better, and who has not been told says nothing.
         for facts in [
