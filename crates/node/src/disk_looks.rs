@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disks::Look;
+use crate::disks::{Due, Look};
 use crate::node::Node;
 use crate::volumes::local;
 
@@ -33,10 +33,14 @@ pub async fn looks(node: Arc<Node>) {
 fn carry_out(node: Arc<Node>, look: Look) {
     let thread = std::thread::Builder::new().name("disk-look".into()).stack_size(STACK);
     let runtime = tokio::runtime::Handle::current();
-    let look = move || {
-        if let Some((volume, replica)) = node.disks.note_seen(look.carry_out()) {
-            runtime.spawn(async move { local::reopen_replica(&node, volume, replica).await });
+    let look = move || match node.disks.note_seen(look.carry_out()) {
+        Some(Due::Reopen(volume, replica)) => {
+            drop(runtime.spawn(async move { local::reopen_replica(&node, volume, replica).await }))
         }
+        Some(Due::LetGo(disk)) => {
+            drop(runtime.spawn(async move { local::let_go(&node, disk).await }));
+        }
+        None => {}
     };
     if let Err(error) = thread.spawn(look) {
         tracing::warn!(%error, "no thread to look at a disk's path; it is looked at next time");

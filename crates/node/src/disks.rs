@@ -24,6 +24,7 @@ mod deletion;
 mod device;
 mod directory;
 mod errors;
+mod failing;
 mod making;
 mod mark;
 mod origins;
@@ -39,13 +40,14 @@ mod unserved;
 
 pub use again::Probe;
 pub use making::NewReplica;
-pub use presence::{Look, Seen};
+pub use presence::{Due, Look, Seen};
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_copy};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
 use errors::LastError;
+use failing::FailedLooks;
 use mark::DeviceIdentity;
 use origins::Origins;
 use presence::{Identity, LastLook};
@@ -141,6 +143,7 @@ struct Entry {
     is_new: bool,
     sampler: Arc<Sampler>,
     last_look: LastLook,
+    failed_looks: FailedLooks,
 }
 
 /// The paths of the disks that a state directory remembers, whether its node runs or not.
@@ -370,13 +373,23 @@ impl Disks {
         names.find(is_free).unwrap_or(name)
     }
 
-    /// Takes a disk back from evenkeel. Only one without replicas.
+    /// The replicas of a disk that are closed, because it or they can't be used just now.
+    #[must_use]
+    pub fn closed_on(&self, name: &str) -> Vec<(ReplicaId, VolumeId)> {
+        let entries = self.lock();
+        let known = entries.iter().filter(|e| e.record.name == name).flat_map(|e| &e.replicas);
+        let closed = known.filter(|k| matches!(k.state, KnownState::Waiting(..)));
+        closed.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
+    }
+
+    /// Takes a disk back from evenkeel. Only one without replicas; those do not count that are
+    /// closed and which no volume has any more.
     ///
     /// # Errors
     /// If there is no such disk, or it holds replicas.
-    pub fn remove(&self, name: &str) -> Result<(), ApiError> {
+    pub fn remove(&self, name: &str, unwanted: &BTreeSet<ReplicaId>) -> Result<(), ApiError> {
         let mut entries = self.lock();
-        let index = removable(&entries, name)?;
+        let index = removable(&entries, name, unwanted)?;
         let entry = entries.remove(index);
         drop(entries);
         if let Err(e) = self.save() {
@@ -390,8 +403,12 @@ impl Disks {
     ///
     /// # Errors
     /// If there is no such disk, or it holds replicas.
-    pub fn refuse_removal(&self, name: &str) -> Result<(), ApiError> {
-        removable(&self.lock(), name).map(drop)
+    pub fn refuse_removal(
+        &self,
+        name: &str,
+        unwanted: &BTreeSet<ReplicaId>,
+    ) -> Result<(), ApiError> {
+        removable(&self.lock(), name, unwanted).map(drop)
     }
 
     /// All disks, by name.
@@ -606,15 +623,25 @@ impl Entry {
             is_new: false,
             sampler: Arc::default(),
             last_look: LastLook::default(),
+            failed_looks: FailedLooks::default(),
         }
     }
 }
 
-/// A disk that may be removed: it holds no replica.
-fn removable(entries: &[Entry], name: &str) -> Result<usize, ApiError> {
+/// A disk that may be removed: it holds no replica but such as are closed and unwanted.
+fn removable(
+    entries: &[Entry],
+    name: &str,
+    unwanted: &BTreeSet<ReplicaId>,
+) -> Result<usize, ApiError> {
     let what = format!("cannot remove disk {name}");
     let index = find(entries, name, &what)?;
-    match entries[index].replicas.len() {
+    let counts = |known: &&Known| {
+        let replica = known.superblock.as_ref().map(|superblock| superblock.replica);
+        let is_unwanted = replica.is_some_and(|replica| unwanted.contains(&replica));
+        !is_unwanted || !matches!(known.state, KnownState::Waiting(..))
+    };
+    match entries[index].replicas.iter().filter(counts).count() {
         0 => Ok(index),
         count => Err(ApiError::new(
             ErrorCode::DiskHasReplicas,

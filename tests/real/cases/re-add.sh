@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A replica is brought back after its disk failed.
 # cases/re-add.sh full   while its disk is full, that is refused, and said by each node; with room it works
-# cases/re-add.sh medium while its disk reports input/output errors; once it does not, it works
+# cases/re-add.sh medium while its disk reports input/output errors; once it is mounted anew, under the
+#                     daemon that runs, it works
 # cases/re-add.sh deleted    its file was deleted in use: each node says so, and it is replaced
 # cases/re-add.sh unmounted  its disk was unmounted lazily, and is put back: each node says so, and nothing is copied
 # cases/re-add.sh rot    after too many bad reads; no damaged block is left, also none that nobody has read
@@ -67,11 +68,13 @@ medium() {
         is_faulty n2 medium || die "$(of_replica n2 .)"
     done
     grep -q "a disk reported an error.*Input/output error" "$work/n2/node.log" || die "the log of its node does not say which error"
-    stop_node 2
-    umount "$work/mnt"
+    await "the file system is let go of" umount "$work/mnt"
+    ek 1 disk list > "$work/disks" || true
+    grep -q "unmount it, repair it, and mount it again\|No such file or directory" "$work/disks" || die "it is not said what to do: $(< "$work/disks")"
     mount -o loop "$work/image" "$work/mnt"
-    start_node 2
-    ek 1 replica re-add $vol n2:disk --wait --timeout 1m --quiet
+    serves() { [ "$(disk_list 2 | jq -r '.disks[] | select(.node.name == "n2") | .state')" = serving ]; }
+    await "the disk is opened again" serves
+    await "its replica is served" ek 1 replica re-add $vol n2:disk --wait --timeout 1m --quiet
 }
 
 # is_gone WHY: each node says within seconds why the replica of n2 is gone when the daemon there ends.

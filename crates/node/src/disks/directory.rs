@@ -11,11 +11,11 @@ use evenkeel_format::{Superblock, SuperblockCopy};
 use rustix::fs::OFlags;
 
 use super::origins::Origins;
-use super::presence::{Identity, is_nothing};
+use super::presence::{Identity, is_medium, is_nothing};
 use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, write_superblocks};
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
-use super::{Known, NewReplica, OpenReplica, Opened, probe};
+use super::{Known, NewReplica, OpenReplica, Opened, failing, probe};
 use crate::own_directory::exposed;
 use crate::own_file::{self, OpenError};
 use crate::random::random_u128;
@@ -137,6 +137,7 @@ fn is_ours(name: &str) -> bool {
 fn trouble(path: &Path, error: io::Error) -> Trouble {
     match error.kind() {
         io::ErrorKind::StorageFull => Trouble::Failing(full(path)),
+        _ if is_medium(&error) => Trouble::Failing(failing::ADVICE.to_owned()),
         _ => error.into(),
     }
 }
@@ -149,10 +150,10 @@ fn full(path: &Path) -> String {
 /// Whether it is the directory that was added, and not, say, the empty one on which it is to be
 /// mounted.
 fn check_marker(path: &Path, marker: &str) -> Result<(), Trouble> {
-    fs::metadata(path)?;
+    fs::metadata(path).map_err(|e| trouble(path, e))?;
     match own_file::read_small(&path.join(MARKER)) {
         Ok(text) if text.trim() == marker => Ok(()),
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e.into()),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(trouble(path, e)),
         found => {
             let what =
                 if found.is_ok() { "another disk is there" } else { "it is another directory" };

@@ -57,7 +57,8 @@ impl Identity {
             }
             Ok(_) => Some(Place::Another),
             Err(e) if is_nothing(&e) => Some(Place::Gone),
-            // Its disk fails, or may not be looked at: nothing is known of the path.
+            Err(e) if is_medium(&e) => Some(Place::Failing),
+            // It may not be looked at: nothing is known of the path.
             Err(_) => None,
         }
     }
@@ -69,6 +70,11 @@ pub(super) fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | StaleNetworkFileHandle)
 }
 
+/// Whether an error says that what lies below fails.
+pub(super) fn is_medium(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::IO)
+}
+
 /// What lies at the path of something that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -78,6 +84,26 @@ enum Place {
     Gone,
     /// Something else.
     Another,
+    /// The file system answers with an input/output error.
+    Failing,
+}
+
+impl Place {
+    /// The same, but for what tells nothing of the path.
+    fn known(self) -> Option<Self> {
+        (self != Self::Failing).then_some(self)
+    }
+}
+
+/// What a look has found that is to be done together with the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// A volume's replica, whose device was pulled and put back: what is open of it is the one that
+    /// was pulled, so it is to be closed and opened anew.
+    Reopen(VolumeId, ReplicaId),
+    /// A disk, by its serial number, whose file system fails: its replicas are to be closed, and it
+    /// is to be let go of.
+    LetGo(u64),
 }
 
 /// What is to be looked at of one disk: itself.
@@ -136,6 +162,17 @@ impl Look {
             (replica, path, identity, place)
         });
         Seen { disk, files: files.collect(), _under_way: self.under_way }
+    }
+
+    /// The same, on a file system that may fail.
+    #[cfg(test)]
+    pub(super) fn carried_out(self, fails: bool) -> Seen {
+        let mut seen = self.carry_out();
+        if fails {
+            seen.disk.place = Some(Place::Failing);
+            seen.files.iter_mut().for_each(|(.., place)| *place = Some(Place::Failing));
+        }
+        seen
     }
 }
 
@@ -201,12 +238,14 @@ impl Disks {
         idle.filter_map(begin).collect()
     }
 
-    /// Takes note of what was found. Returns a replica, with its volume, whose device was pulled
-    /// and put back: what is open of it is the one that was pulled, so it is to be closed and
-    /// opened anew.
-    pub fn note_seen(&self, seen: Seen) -> Option<(VolumeId, ReplicaId)> {
+    /// Takes note of what was found. Returns what is to be done about it with the engine.
+    pub fn note_seen(&self, seen: Seen) -> Option<Due> {
         let mut entries = self.lock();
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
+        entry.failed_looks.note(seen.disk.place == Some(Place::Failing));
+        if entry.is_failing() {
+            return Some(Due::LetGo(entry.serial));
+        }
         let gone = entry.gone();
         if let Some(hold) = entry.let_go_if_empty() {
             self.changed.notify_one();
@@ -219,7 +258,7 @@ impl Disks {
             entry.replicas.iter_mut().for_each(|known| known.note_gone(gone.clone()));
             let replica = seen.disk.look.on_device.filter(|_| seen.disk.is_put_back)?;
             let superblock = entry.replicas[entry.position(replica)?].superblock.as_ref()?;
-            return Some((superblock.volume, replica));
+            return Some(Due::Reopen(superblock.volume, replica));
         }
         for (replica, path, identity, place) in seen.files {
             let Some(position) = entry.position(replica) else { continue };
@@ -263,7 +302,7 @@ const DEVICE: &str = "device";
 fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
     let path = path.display();
     match place {
-        Place::Here { .. } => None,
+        Place::Here { .. } | Place::Failing => None,
         Place::Gone if what == DEVICE => Some(format!(
             "there is no {what} at {path} any more: it was pulled out, or given another path; it is opened anew when it is back"
         )),
@@ -344,7 +383,7 @@ impl Entry {
 
     fn note_place(&mut self, identity: Identity, place: Option<Place>) {
         let name = &self.record.name;
-        let Some(place) = place else { return };
+        let Some(place) = place.and_then(Place::known) else { return };
         let what = if self.is_device() { DEVICE } else { "directory" };
         let why = why_gone(what, &self.record.path, place);
         // What is between is replaced at once.
@@ -396,6 +435,7 @@ impl Known {
 
     /// What lies at the path of its file; `disk_gone`: why its disk is not there, if so.
     fn note_place(&mut self, path: &Path, place: Option<Place>, disk_gone: Option<&String>) {
+        let place = place.and_then(Place::known);
         if let Some(Place::Here { has_other_names }) = place {
             self.note_names(has_other_names);
         }

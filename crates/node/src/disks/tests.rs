@@ -103,12 +103,12 @@ fn a_replica_is_made_found_again_and_deleted() {
     let listed = &disks.list()[0];
     let (needed, free) = (listed.replicas[0].unallocated.unwrap(), listed.available.unwrap());
     assert!(needed > 0 && free >= listed.free + needed, "{listed:?}");
-    let error = disks.remove("disk1").unwrap_err();
+    let error = disks.remove("disk1", &BTreeSet::new()).unwrap_err();
     assert_eq!(error.code, ErrorCode::DiskHasReplicas);
     drop(opened);
     assert!(disks.delete_replica(id).unwrap());
     assert!(!disks.delete_replica(id).unwrap());
-    disks.remove("disk1").unwrap();
+    disks.remove("disk1", &BTreeSet::new()).unwrap();
     assert!(disks.list().is_empty());
 }
 

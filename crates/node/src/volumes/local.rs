@@ -1,5 +1,6 @@
 //! Replicas on this node's disks: made and deleted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +96,22 @@ pub async fn close_replica(
     .await
 }
 
+/// The replicas of a disk that are closed, and that the coordinator says no volume has any more:
+/// they could not be deleted, because their disk fails or is away.
+pub async fn unwanted_on(node: &Node, disk: &str) -> BTreeSet<ReplicaId> {
+    let closed = node.disks.closed_on(disk);
+    let found = |(replica, volume): &(ReplicaId, VolumeId)| FoundReplica {
+        volume: volume.to_string(),
+        replica: replica.to_string(),
+    };
+    let question = Request::Fates(closed.iter().map(found).collect());
+    let Ok(Answer::Fates(fates)) = node.coordinator.call_once(question).await else {
+        return BTreeSet::new();
+    };
+    let both = closed.into_iter().zip(fates);
+    both.filter(|(_, fate)| *fate == Fate::Deleted).map(|((replica, _), _)| replica).collect()
+}
+
 /// Whether the coordinator says now that a replica is one of a stopped volume.
 async fn is_stopped(node: &Node, volume: VolumeId, replica: ReplicaId) -> bool {
     let found = FoundReplica { volume: volume.to_string(), replica: replica.to_string() };
@@ -141,6 +158,28 @@ pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: Replica
         at.blocking(close).await
     });
     if let Err(error) = reopened.await {
+        tracing::warn!("{error}");
+    }
+}
+
+/// Closes all replicas of a disk whose file system fails, and lets go of it: then it can be
+/// unmounted, repaired and mounted again. The next look tries again if one is not closed.
+pub async fn let_go(node: &Arc<Node>, disk: u64) {
+    for (volume, replica) in node.disks.served_of_failing(disk) {
+        let what = format!("cannot close replica {replica}, whose file system fails");
+        let (at, what_fails) = (node.clone(), what.clone());
+        let closed = alone(node, replica, &what, async move {
+            close_in_engine(&at, volume, replica, &what_fails, "It is tried again").await
+        });
+        if let Err(error) = closed.await {
+            return tracing::warn!("{error}");
+        }
+    }
+    let let_go = move |node: &Node| {
+        node.disks.let_go(disk);
+        Ok(())
+    };
+    if let Err(error) = node.blocking(let_go).await {
         tracing::warn!("{error}");
     }
 }

@@ -20,6 +20,7 @@ use crate::cluster;
 use crate::conversions;
 use crate::coordinator::NodeLiveness;
 use crate::node::Node;
+use crate::volumes::local;
 
 /// Most replicas that a refusal names.
 const MAX_NAMED: usize = 20;
@@ -199,7 +200,8 @@ async fn replacement(
 pub async fn disk(node: &Arc<Node>, name: String) -> Result<PlanAnswer, ApiError> {
     let message =
         format!("disk {name} would be removed; it holds no replica, and nothing on it is deleted");
-    node.blocking(move |node| node.disks.refuse_removal(&name)).await?;
+    let unwanted = local::unwanted_on(node, &name).await;
+    node.blocking(move |node| node.disks.refuse_removal(&name, &unwanted)).await?;
     Ok(answer(Plan::default(), message))
 }
 

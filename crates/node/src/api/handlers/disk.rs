@@ -10,6 +10,7 @@ use evenkeel_api::types::*;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::cluster;
 use crate::node::Node;
+use crate::volumes::local;
 
 /// Disks of this node, or of all nodes.
 #[utoipa::path(get, path = "/v1/disks", tag = "disks", operation_id = "disk-list",
@@ -53,6 +54,7 @@ pub async fn remove(
     Path(name): Path<String>,
 ) -> Result<Json<DoneAnswer>, Refusal> {
     let message = format!("disk {name} is removed");
-    node.blocking(move |node| node.disks.remove(&name)).await?;
+    let unwanted = local::unwanted_on(&node, &name).await;
+    node.blocking(move |node| node.disks.remove(&name, &unwanted)).await?;
     Ok(Json(DoneAnswer { version: VERSION, message }))
 }

@@ -1,0 +1,71 @@
+use std::collections::BTreeSet;
+
+use evenkeel_api::types::DiskState;
+
+use super::super::presence::Due;
+use super::super::tests::{new, node, place};
+use super::*;
+use crate::state::lock_file;
+
+/// What the disk list says of the only disk.
+fn listed(disks: &Disks) -> (DiskState, Option<String>) {
+    let disk = disks.list().remove(0);
+    (disk.state, disk.problem)
+}
+
+#[test]
+fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let superblock = made.newest.superblock.clone();
+    let is_locked = || lock_file(&place.disk.join(".evenkeel.lock")).unwrap().is_err();
+    let serial = disks.lock()[0].serial;
+    let look = |fails| {
+        let looks = disks.begin_looks();
+        looks.into_iter().find_map(|look| disks.note_seen(look.carried_out(fails)))
+    };
+    assert_eq!((look(true), look(false), look(true)), (None, None, None), "one error may pass");
+    assert_eq!(disks.served_of_failing(serial), []);
+    assert_eq!(look(true), Some(Due::LetGo(serial)));
+    assert_eq!(disks.served_of_failing(serial), [(superblock.volume, superblock.replica)]);
+
+    assert!(is_locked());
+    drop(made);
+    disks.let_go(serial);
+    assert!(!is_locked(), "nothing of it is open any more");
+    let (state, problem) = listed(&disks);
+    assert_eq!(state, DiskState::Failing);
+    assert!(problem.unwrap().contains("mount it again"));
+    assert!(!disks.is_open(superblock.replica));
+    disks.let_go(serial);
+    // It is removed if what is on it is of no use any more.
+    let closed = disks.closed_on("disk1");
+    assert_eq!(closed, [(superblock.replica, superblock.volume)]);
+    disks.refuse_removal("disk1", &BTreeSet::new()).unwrap_err();
+    disks.refuse_removal("disk1", &BTreeSet::from([superblock.replica])).unwrap();
+
+    let due = disks.due(Instant::now() + std::time::Duration::from_secs(1));
+    let opened: Vec<_> = due.into_iter().flat_map(|probe| disks.open_again(probe)).collect();
+    assert_eq!(opened.len(), 1, "it is opened when it answers");
+    assert_eq!(listed(&disks), (DiskState::Serving, None));
+    assert_eq!(look(true), None, "what failed before does not count");
+    assert_eq!(disks.closed_on("disk1"), []);
+    disks.refuse_removal("disk1", &BTreeSet::from([superblock.replica])).unwrap_err();
+}
+
+#[test]
+fn what_is_being_made_is_waited_for() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    drop(disks.create_replica("disk1", &new(1 << 20)).unwrap());
+    let mut entries = disks.lock();
+    let entry = &mut entries[0];
+    (0..LOOKS).for_each(|_| entry.failed_looks.note(true));
+    let before = std::mem::replace(&mut entry.replicas[0].state, KnownState::Making);
+    assert!(!entry.is_failing() && entry.let_go_of_failing().is_none());
+    entry.replicas[0].state = before;
+    assert!(entry.is_failing());
+}
