@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_api::routes;
-use evenkeel_api::types::{Verify, VerifyRequest, VerifyState, VolumeAnswer, VolumeStatus};
+use evenkeel_api::types::{
+    RebuildRate, Verify, VerifyRequest, VerifyState, VolumeAnswer, VolumeStatus,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Context, replica};
@@ -62,6 +64,9 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
             )
             .advise("begin it again"));
         };
+        if verify.state == VerifyState::Running && volume.rebuild == RebuildRate::Paused {
+            return Err(paused(&args.name));
+        }
         bar.set_length(verify.total);
         bar.set_position(verify.checked);
         if !is_silent && verify.state == VerifyState::Running {
@@ -85,6 +90,14 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
             VerifyState::Running => std::thread::sleep(PAUSE),
         }
     }
+}
+
+/// A verify goes at the rate of rebuilds.
+fn paused(name: &str) -> Failure {
+    let what = format!("the verify of volume `{name}` stands still");
+    Failure::new(what, "rebuilds of the volume are paused, and a verify with them")
+        .exit(Exit::Degraded)
+        .advise(format!("let it go on: evenkeel volume rebuild {name} --resume"))
 }
 
 fn bar(hidden: bool) -> ProgressBar {

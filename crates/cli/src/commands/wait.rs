@@ -240,7 +240,7 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     };
     let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
     let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
-    let place = output::volume::place(bad);
+    let place = named(volume, bad);
     let told = bad.unserved.clone().or_else(|| bad.reason.clone());
     let reason = bad.reason.clone().unwrap_or_else(|| "it waits for a command".into());
     Some(match told {
@@ -248,6 +248,18 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
         _ if is_apart(bad) => Obstacle::Apart { place, reason },
         _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad) },
     })
+}
+
+/// A replica as commands take it: by its node and disk, or by its identity if another one is on the
+/// same disk.
+fn named(volume: &VolumeStatus, replica: &ReplicaStatus) -> String {
+    let place = output::volume::place(replica);
+    let is_other =
+        |other: &ReplicaStatus| other.id != replica.id && output::volume::place(other) == place;
+    match replicas(volume).any(is_other) {
+        true => output::volume::short(&replica.id).to_owned(),
+        false => place,
+    }
 }
 
 fn has_bad_disk(replica: &ReplicaStatus) -> bool {

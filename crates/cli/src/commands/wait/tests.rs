@@ -47,6 +47,13 @@ fn a_faulty_replica_waits_for_a_command() {
     let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music, &IN_SYNC);
     assert_eq!(failure.why, "the replica on n2:fast is faulty: its disk is full");
     assert!(failure.remedy.contains("replica replace music n2:fast"), "{}", failure.remedy);
+    // Two of a stripe on one disk: a command that named the disk would be refused.
+    let mut stripe = music.clone();
+    let twin =
+        ReplicaStatus { id: "abcdef0123456789".into(), ..music.mirrors[0].replicas[1].clone() };
+    stripe.mirrors[0].replicas.insert(1, twin);
+    let failure = hopeless(&stripe, &IN_SYNC).unwrap().failure(&stripe, &IN_SYNC);
+    assert!(failure.remedy.contains("replica replace music abcdef01"), "{}", failure.remedy);
     // A spare is rebuilt in its place: that ends by itself.
     music.mirrors[0].replicas[2].instead_of = Some(id);
     assert_eq!(hopeless(&music, &IN_SYNC), None);
