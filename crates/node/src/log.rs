@@ -51,7 +51,8 @@ fn flush() {
 /// # Errors
 /// If the level is no filter, or there is no thread to write the lines.
 pub fn start(config: &LogConfig) -> Result<Log, String> {
-    let filter = EnvFilter::try_new(&config.level).map_err(|e| {
+    // The TLS library warns of what a stranger sends, once for each connection.
+    let filter = EnvFilter::try_new(format!("rustls=error,{}", config.level)).map_err(|e| {
         format!("log.level = {:?}: {e}; use error, warn, info, debug or trace", config.level)
     })?;
     let queue = QUEUE.get_or_init(Queue::default);

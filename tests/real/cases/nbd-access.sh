@@ -54,6 +54,23 @@ turned_away() {
     say "turned away: $who -> $(tail -n 1 "$work/away")"
 }
 
+# turned_away_with WORDS WHO COMMAND…: the same, and the log has a new line with all these words. It has one line
+# for each source in ten seconds, so that may take some tries.
+turned_away_with() {
+    local words=$1 word line begun=$SECONDS seen; shift
+    seen=$(wc -l < "$work/n1/node.log")
+    while :; do
+        turned_away "$@"
+        while read -r line; do
+            for word in $words; do [[ ${line,,} == *"${word,,}"* ]] || continue 2; done
+            say "the log says: ${line#*WARN }"
+            return
+        done < <(tail -n "+$((seen + 1))" "$work/n1/node.log" | grep WARN)
+        [ $((SECONDS - begun)) -lt 20 ] || die "no line of the log has all of: $words"
+        sleep 1
+    done
+}
+
 # Both of the TLS clients at hand, in each direction: an image with data and holes.
 bulk() {
     local tls="nbds://127.0.0.1:$nbd_port/$vol?tls-certificates=$work/client"
@@ -101,11 +118,11 @@ tls() {
     local at=127.0.0.1:$nbd_port/$vol
     turned_away "a client that does not ask for TLS" nbdinfo "nbd://$at"
     grep -qi "TLS" "$work/away" || { cat "$work/away"; die "it is not told that TLS is needed"; }
-    turned_away "a client without a certificate" nbdinfo "nbds://$at?tls-certificates=$work/nameless"
-    logged "nbd client TLS no certificates nbd.tls.authority"
+    turned_away_with "nbd client TLS no certificates nbd.tls.authority" \
+        "a client without a certificate" nbdinfo "nbds://$at?tls-certificates=$work/nameless"
     turned_away "a client of another authority" nbdinfo "nbds://$at?tls-certificates=$work/stranger"
-    turned_away "a client with a forged certificate" nbdinfo "nbds://$at?tls-certificates=$work/forger"
-    logged "nbd client TLS invalid certificate nbd.tls.authority"
+    turned_away_with "nbd client TLS invalid certificate nbd.tls.authority" \
+        "a client with a forged certificate" nbdinfo "nbds://$at?tls-certificates=$work/forger"
     certificate theirs server "$work/doubter" client
     turned_away "a client that does not trust the server" nbdinfo "nbds://$at?tls-certificates=$work/doubter"
     turned_away "a client that wants TLS where there is none" nbdinfo "nbds+unix:///$vol?socket=$work/n1/run/nbd/$vol.sock&tls-certificates=$work/client"
@@ -119,9 +136,9 @@ named() {
     local of_vm1="nbds://$1?tls-certificates=$work/vm1" of_other="nbds://$1?tls-certificates=$work/client"
     certificate ours vm1 "$work/vm1" client
     ek 1 export nbd $vol --tcp --client vm1 --quiet
-    turned_away "a client that the export does not name" nbdinfo "$of_other"
+    turned_away_with "$vol refused NBD client certificate" \
+        "a client that the export does not name" nbdcopy "$of_other" "$work/back"
     grep -qi "policy" "$work/away" || { cat "$work/away"; die "it is not told why"; }
-    logged "$vol refused NBD client certificate"
     ! nbdinfo --list "$of_other" 2> /dev/null | grep -q "$vol" || die "it is shown to other clients"
     nbdinfo --list "$of_vm1" | grep -q "$vol" || die "it is not shown to its client"
     nbdcopy --flush "$work/image" "$of_vm1"
@@ -194,7 +211,7 @@ cluster() {
     ek 1 disk add "$work/n1/disk" --name disk --quiet
     ek 1 volume create $vol --size 256M --replicas 1 --quiet
     ek 1 attach $vol --as nbd --quiet
-    refused 2 "certificate --client" ek 1 export nbd $vol --tcp
+    refused 1 "certificate --client" ek 1 export nbd $vol --tcp
     for one in vm1 vm2; do ek 1 client certificate $one "$work/$one" --quiet; done
     [ "$(stat -c %a "$work/vm1/client-key.pem")" = 600 ] || die "others may read the key"
     ek 1 export nbd $vol --tcp --client vm1 --quiet
@@ -208,7 +225,7 @@ cluster() {
     local opts="driver=nbd,host=127.0.0.1,port=$nbd_port,export=$vol,tls-creds=t,tls-hostname=n1"
     qemu-img compare --object "$creds" --image-opts "$opts" "driver=file,filename=$work/image"
     say "qemu-img, by its address"
-    turned_away "a client that the export does not name" nbdinfo "$of_vm2"
+    turned_away "a client that the export does not name" nbdcopy "$of_vm2" "$work/back"
     grep -qi "policy" "$work/away" || { cat "$work/away"; die "it is not told why"; }
     turned_away "a client that wants another node" nbdinfo "nbds://n2:$nbd_port/$vol?tls-certificates=$work/vm1"
     turned_away "a client that does not ask for TLS" nbdinfo "nbd://$at/$vol"

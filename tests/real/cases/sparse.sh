@@ -43,7 +43,7 @@ ek 1 replica fail $vol n3 --quiet
 ek 1 replica remove $vol n3 --yes --quiet
 [ "$what" = file ] || dd if=/dev/urandom of="$loop" bs=1M count=64 seek=2000 conv=fsync status=none
 begun=$SECONDS
-ek 1 replica add $vol $target --quiet
+ek 1 replica add $vol $target --thin --quiet
 most=0
 until [ "$(state)" = in-sync ]; do
     now=$(copied); [ "$now" -le $most ] || most=$now
