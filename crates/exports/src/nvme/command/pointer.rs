@@ -1,4 +1,4 @@
-//! Data pointers: the two SGL descriptors that the transport permits (Base 4.3.2).
+//! Data pointers: the two SGL descriptors that the transport permits (TCP 3.3.2).
 //!
 //! ```text
 //! 0..8 address   8..12 length   15 descriptor type and sub type
@@ -18,10 +18,8 @@ const TRANSPORT: u8 = 0x5a;
 /// Where a command's data is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataPointer {
-    /// In the capsule, all of it there.
+    /// In the capsule, whose data it is, all of it.
     InCapsule {
-        /// First byte, from the start of the capsule's data.
-        offset: u32,
         /// Bytes.
         length: u32,
     },
@@ -50,20 +48,22 @@ impl DataPointer {
         }
     }
 
+    /// Nothing precedes or follows a command's data in its capsule (TCP 3.3.1).
     fn in_capsule(address: u64, length: u32, in_capsule: u32) -> Result<Self, Status> {
-        let offset = u32::try_from(address).map_err(|_| Status::DescriptorOffset)?;
-        let left = in_capsule.checked_sub(offset).ok_or(Status::DescriptorOffset)?;
-        if length > left {
+        if address != 0 {
+            return Err(Status::DescriptorOffset);
+        }
+        if length != in_capsule {
             return Err(Status::DataLength);
         }
-        Ok(Self::InCapsule { offset, length })
+        Ok(Self::InCapsule { length })
     }
 
     /// Bytes of data.
     #[must_use]
     pub const fn length(&self) -> u32 {
         match *self {
-            Self::InCapsule { length, .. } | Self::Transport { length } => length,
+            Self::InCapsule { length } | Self::Transport { length } => length,
         }
     }
 }

@@ -13,7 +13,7 @@ fn an_entry_of_linux_is_understood() {
     let entry = Entry::read(&bytes);
     assert_eq!((entry.opcode, entry.identifier, entry.namespace), (1, 0x7005, 1));
     assert_eq!(entry.words, [8, 1, 7, 0, 0, 0]);
-    assert_eq!(entry.pointer(4096), Ok(DataPointer::InCapsule { offset: 0, length: 4096 }));
+    assert_eq!(entry.pointer(4096), Ok(DataPointer::InCapsule { length: 4096 }));
     assert_eq!(entry.pointer(512), Err(Status::DataLength));
     assert_eq!(Nvm::from_number(entry.opcode), Some(Nvm::Write));
     assert_eq!(Direction::of(entry.opcode), Direction::ToController);

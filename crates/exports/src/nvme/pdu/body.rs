@@ -196,7 +196,13 @@ pub struct Data {
 }
 
 impl Data {
-    /// DATAL's offset in the header.
+    /// CCCID's offset in the header.
+    pub const COMMAND_FIELD: u32 = 8;
+    /// TTAG's offset.
+    pub const TAG_FIELD: u32 = 10;
+    /// DATAO's offset.
+    pub const OFFSET_FIELD: u32 = 12;
+    /// DATAL's offset.
     pub const LENGTH_FIELD: u32 = 16;
 
     /// Reads one. `data_length` is the layout's.

@@ -1,4 +1,4 @@
-//! Digests: CRC-32C.
+//! Digests: CRC-32C (TCP 3.3.1.1).
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -1,4 +1,4 @@
-//! The common header (TCP 3.6.1), and what lies where in a PDU.
+//! The common header (TCP 3.6.2.1), and what lies where in a PDU.
 //!
 //! ```text
 //! 0 type   1 flags   2 HLEN   3 PDO   4..8 PLEN
@@ -16,7 +16,6 @@ pub const MAX_LEAD: usize = 255;
 const FLAGS: u32 = 1;
 const HLEN: u32 = 2;
 const PDO: u32 = 3;
-const PLEN: u32 = 4;
 /// Most bytes of a PDU that ends the connection.
 const MAX_TERMINATE: u32 = 152;
 
@@ -201,6 +200,9 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// PLEN's offset in the header.
+    pub const LENGTH_FIELD: u32 = 4;
+
     /// Reads a common header that `sender` has sent.
     ///
     /// # Errors
@@ -236,15 +238,22 @@ impl Layout {
             }
             Kind::HostData | Kind::ControllerData => layout.with_data(data_offset, length, framing),
             Kind::HostTerminate | Kind::ControllerTerminate => layout.with_quoted(length),
-            _ => layout.without_data(length),
+            _ => layout.without_data(length, framing),
         }
     }
 
-    fn without_data(self, length: u32) -> Result<Self, Malformed> {
-        if self.has_data_digest {
+    fn without_data(mut self, length: u32, framing: &Framing) -> Result<Self, Malformed> {
+        // A capsule without data may have the flag where digests of data were agreed on; no digest
+        // follows (TCP 3.6.2.6, field DDGST).
+        if self.has_data_digest && !(self.kind == Kind::Command && framing.data_digest) {
             return Err(Malformed::field(FLAGS));
         }
-        if length == u32::from(self.lead) { Ok(self) } else { Err(Malformed::field(PLEN)) }
+        self.has_data_digest = false;
+        if length == u32::from(self.lead) {
+            Ok(self)
+        } else {
+            Err(Malformed::field(Self::LENGTH_FIELD))
+        }
     }
 
     fn with_data(
@@ -264,7 +273,7 @@ impl Layout {
         self.data_length = length
             .checked_sub(u32::from(data_offset) + trailer)
             .filter(|length| *length > 0)
-            .ok_or(Malformed::field(PLEN))?;
+            .ok_or(Malformed::field(Self::LENGTH_FIELD))?;
         self.lead = data_offset;
         Ok(self)
     }
@@ -273,7 +282,7 @@ impl Layout {
     fn with_quoted(mut self, length: u32) -> Result<Self, Malformed> {
         let rest = length.checked_sub(self.lead.into()).filter(|_| length <= MAX_TERMINATE);
         self.has_data_digest = false;
-        self.data_length = rest.ok_or(Malformed::field(PLEN))?;
+        self.data_length = rest.ok_or(Malformed::field(Self::LENGTH_FIELD))?;
         Ok(self)
     }
 
