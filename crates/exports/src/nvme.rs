@@ -2,10 +2,12 @@
 //!
 //! 1. [`pdu`]: protocol data units, with digests, padding, and the fatal error for each malformation.
 //! 2. [`command`]: the commands and completions that they carry, and the status for a wrong one.
+//! 3. [`connection`]: one TCP connection, which is one queue.
 //!
 //! Sections are those of NVM Express's specifications: "Base" is NVM Express Base Specification 2.1,
 //! "NVM" is NVM Command Set Specification 1.1, "TCP" is TCP Transport Specification 1.0. Numbers are
 //! little-endian. Nothing here panics on any input, and all that a peer can make grow has a bound.
 
 pub mod command;
+pub mod connection;
 pub mod pdu;

@@ -1,0 +1,141 @@
+//! What the controller sends for a command: requests for its data, data, and its answer.
+
+use super::slots::Slot;
+use super::{Connection, NotExpected, Transfer};
+use crate::nvme::command::{Completion, Status};
+use crate::nvme::pdu::{Data, DataDigest, Flags, Kind, Ready, put_response};
+
+/// SQHD where there is no flow control (Base 6.3).
+const NO_HEAD: u16 = 0xffff;
+
+impl Connection {
+    /// The host's Connect has succeeded: the queue has so many entries. To be called before that
+    /// command is answered. From then on as many commands may be under way, and each slot takes 64
+    /// bytes at most.
+    ///
+    /// # Errors
+    /// If the queue is connected already, or if the size is not 2 to 65,536.
+    pub fn connected(&mut self, size: u32, without_flow_control: bool) -> Result<(), NotExpected> {
+        if self.depth() != 1 || !(2..=1 << 16).contains(&size) {
+            return Err(NotExpected);
+        }
+        self.slots.deepen(size);
+        self.without_flow_control = without_flow_control;
+        Ok(())
+    }
+
+    /// The command that the host calls so (CID), if it is under way. If the host wrongly calls
+    /// several so, one of them.
+    #[must_use]
+    pub fn find(&self, command: u16) -> Option<Slot> {
+        self.slots.iter().find(|(_, open)| open.command == command).map(|(slot, _)| slot)
+    }
+
+    /// Requests the next so many bytes of a command's data, for which there is room. Only one
+    /// request of a command is under way at a time, which is what every host permits.
+    ///
+    /// # Errors
+    /// If the command has no more data on request or has been answered, if what was requested has
+    /// not come yet, or if the length is 0 or not a multiple of 4.
+    pub fn request(
+        &mut self,
+        slot: Slot,
+        length: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NotExpected> {
+        let open = self.slots.get_mut(slot).ok_or(NotExpected)?;
+        let Transfer::OnRequest(all) = open.transfer else { return Err(NotExpected) };
+        let is_idle = open.received == open.requested && open.answer.is_none();
+        let is_valid = length > 0 && length.is_multiple_of(4) && length <= all - open.requested;
+        if !is_idle || !is_valid {
+            return Err(NotExpected);
+        }
+        open.first = open.requested;
+        open.requested += length;
+        let ready = Ready { command: open.command, tag: slot.tag(), offset: open.first, length };
+        ready.put(&self.outgoing, out);
+        Ok(())
+    }
+
+    /// Answers a command without data, by a status and its result. If data is still on its way that
+    /// the capsule brings or that was requested, the answer is sent when it has come. That data is
+    /// dropped, and no event tells of it.
+    ///
+    /// # Errors
+    /// If the command has been answered.
+    pub fn answer(
+        &mut self,
+        slot: Slot,
+        status: Status,
+        result: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NotExpected> {
+        let open = self.slots.get_mut(slot).filter(|open| open.answer.is_none());
+        let open = open.ok_or(NotExpected)?;
+        open.answer = Some((status, result));
+        if open.received == open.requested {
+            self.finish(slot, out);
+        }
+        Ok(())
+    }
+
+    /// Answers a command with data and success. What is appended to `before` goes before the data,
+    /// what is appended to `after` behind it.
+    ///
+    /// # Errors
+    /// If the command has been answered, or takes another number of bytes.
+    pub fn answer_with(
+        &mut self,
+        slot: Slot,
+        result: u64,
+        pieces: &[&[u8]],
+        before: &mut Vec<u8>,
+        after: &mut Vec<u8>,
+    ) -> Result<(), NotExpected> {
+        let open = self.slots.get(slot).ok_or(NotExpected)?;
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let Transfer::ToHost(expected) = open.transfer else { return Err(NotExpected) };
+        if length != expected as usize || open.answer.is_some() {
+            return Err(NotExpected);
+        }
+        // A host that has the flag makes an answer without result and head (TCP 3.3.2.1).
+        let success = self.without_flow_control && result == 0;
+        let data = Data { command: open.command, tag: 0, offset: 0, length: expected };
+        let flags = Flags { last: true, success };
+        data.put(Kind::ControllerData, flags, &self.outgoing, before);
+        if self.outgoing.data_digest {
+            let mut digest = DataDigest::default();
+            pieces.iter().for_each(|piece| digest.update(piece));
+            after.extend_from_slice(&digest.finish());
+        }
+        if success {
+            self.slots.release(slot);
+            return Ok(());
+        }
+        self.answer(slot, Status::Success, result, after)
+    }
+
+    /// Sends the answer that a command has, and frees its slot.
+    pub(super) fn finish(&mut self, slot: Slot, out: &mut Vec<u8>) {
+        let Some(open) = self.slots.release(slot) else { return };
+        let Some((status, result)) = open.answer else { return };
+        let completion = Completion {
+            result,
+            head: self.advance_head(),
+            identifier: open.command,
+            status,
+            is_final: status.is_final(),
+        };
+        put_response(&completion.bytes(), &self.outgoing, out);
+    }
+
+    /// How far the queue has been consumed: an entry counts once its command is answered, so that a
+    /// host never has more commands under way than there are slots.
+    fn advance_head(&mut self) -> u16 {
+        if self.without_flow_control {
+            return NO_HEAD;
+        }
+        self.head = ((u32::from(self.head) + 1) % self.depth()) as u16;
+        self.head
+    }
+}
