@@ -1,0 +1,196 @@
+//! Identify (Base 5.1.13): what a controller says of itself and of its namespace.
+//!
+//! A subsystem for a volume has one namespace, whose identifier is 1. Its unique identifiers come
+//! from the volume, so that they are the same on each node.
+
+use crate::nvme::command::{COMPLETION_LENGTH, ENTRY_LENGTH, Entry, Status};
+use crate::nvme::connection::{MAX_IN_CAPSULE, MAX_TRANSFER};
+
+/// Bytes of each answer.
+pub const IDENTIFY_LENGTH: usize = 4096;
+/// NSID of a volume's namespace.
+pub const NAMESPACE: u32 = 1;
+/// Abort commands that may be under way at once.
+pub const MAX_ABORTS: u8 = 4;
+/// Asynchronous Event Request commands that may be under way at once.
+pub const MAX_EVENT_REQUESTS: u8 = 4;
+/// The keep-alive time is a multiple of so many milliseconds (KAS has units of 100).
+pub const KEEP_ALIVE_UNIT: u32 = 1000;
+
+const MODEL: &str = "evenkeel";
+/// VER: 2.1.
+const VERSION: u32 = 0x0002_0100;
+/// CMIC: several ports, several controllers.
+const SHARED: u8 = 0b11;
+/// OAES: attributes of the namespace; the discovery log page.
+const NAMESPACE_NOTICES: u32 = 1 << 8;
+const DISCOVERY_NOTICES: u32 = 1 << 31;
+/// CTRATT: host identifiers of 128 bits.
+const LONG_HOST_IDENTIFIERS: u32 = 1;
+/// ONCS: Dataset Management and Write Zeroes.
+const OPTIONAL_COMMANDS: u16 = 1 << 2 | 1 << 3;
+/// VWC: there is a cache, and a flush may name all namespaces.
+const WRITE_CACHE: u8 = 0b111;
+/// SGLS: SGLs without alignment, in capsules by their offset, and those of the transport.
+const DESCRIPTORS: u32 = 1 | 1 << 20 | 1 << 21;
+/// DLFEAT: deallocated blocks read as zeroes, and Write Zeroes can deallocate.
+const DEALLOCATED: u8 = 0b1001;
+
+/// A volume, as a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Namespace {
+    /// UUID, and NGUID: the volume's identifier.
+    pub identifier: [u8; 16],
+    /// Bytes; a multiple of the block size.
+    pub size: u64,
+    /// Bytes of a logical block; a power of 2, at least 512.
+    pub block_size: u32,
+    /// Whether writes are refused.
+    pub is_read_only: bool,
+}
+
+/// A controller, as a host sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// SN: at most 20 printable ASCII characters; the same for all controllers of a subsystem.
+    pub serial: &'a str,
+    /// FR: at most 8 printable ASCII characters.
+    pub firmware: &'a str,
+    /// CNTLID.
+    pub controller: u16,
+    /// SUBNQN: at most 223 bytes.
+    pub subsystem: &'a str,
+    /// MAXCMD: how many commands a queue may have under way.
+    pub max_commands: u16,
+    /// `None` of a discovery controller.
+    pub namespace: Option<Namespace>,
+}
+
+impl Identity<'_> {
+    /// Answers an Identify command.
+    ///
+    /// # Errors
+    /// [`Status::InvalidField`] if what is asked for is unknown here,
+    /// [`Status::InvalidNamespace`] if there is no such namespace.
+    pub fn answer(&self, entry: &Entry) -> Result<[u8; IDENTIFY_LENGTH], Status> {
+        let mut page = Page([0; IDENTIFY_LENGTH]);
+        match (entry.words[0] as u8, self.namespace) {
+            (0x01, _) => self.put_controller(&mut page),
+            (0x00, Some(namespace)) => {
+                check(entry.namespace)?;
+                namespace.put(&mut page);
+            }
+            (0x02, Some(_)) => match entry.namespace {
+                // Those that come behind the one that is named.
+                0 => page.put(0, &NAMESPACE.to_le_bytes()),
+                0xffff_fffe.. => return Err(Status::InvalidNamespace),
+                _ => {}
+            },
+            (0x03, Some(namespace)) => {
+                check(entry.namespace)?;
+                namespace.put_descriptors(&mut page);
+            }
+            _ => return Err(Status::InvalidField),
+        }
+        Ok(page.0)
+    }
+
+    fn put_controller(&self, page: &mut Page) {
+        let has_io = self.namespace.is_some();
+        page.put_text(4, 20, self.serial);
+        page.put_text(24, 40, MODEL);
+        page.put_text(64, 8, self.firmware);
+        page.put(76, &[SHARED, max_transfer()]);
+        page.put(78, &self.controller.to_le_bytes());
+        page.put(80, &VERSION.to_le_bytes());
+        let notices = if has_io { NAMESPACE_NOTICES } else { DISCOVERY_NOTICES };
+        page.put(92, &notices.to_le_bytes());
+        page.put(96, &LONG_HOST_IDENTIFIERS.to_le_bytes());
+        // CNTRLTYPE.
+        page.put(111, &[if has_io { 1 } else { 2 }]);
+        // ACL and AERL, each less one; FRMW: one slot, which is read-only; LPA: offsets.
+        page.put(258, &[MAX_ABORTS - 1, MAX_EVENT_REQUESTS - 1, 0b11, 1 << 2]);
+        page.put(320, &((KEEP_ALIVE_UNIT / 100) as u16).to_le_bytes());
+        page.put(514, &self.max_commands.to_le_bytes());
+        page.put(536, &DESCRIPTORS.to_le_bytes());
+        let name = self.subsystem.as_bytes();
+        page.put(768, &name[..name.len().min(255)]);
+        if has_io {
+            Self::put_io(page);
+        }
+    }
+
+    /// What matters to a controller with queues for I/O.
+    fn put_io(page: &mut Page) {
+        // SQES and CQES: 64 and 16 bytes, as powers of 2, neither less nor more.
+        page.put(512, &[0x66, 0x44]);
+        // NN and MNAN.
+        page.put(516, &NAMESPACE.to_le_bytes());
+        page.put(540, &NAMESPACE.to_le_bytes());
+        page.put(520, &OPTIONAL_COMMANDS.to_le_bytes());
+        page.put(525, &[WRITE_CACHE]);
+        // IOCCSZ and IORCSZ, in units of 16 bytes; ICDOFF is 0.
+        let capsule = (ENTRY_LENGTH as u32 + MAX_IN_CAPSULE) / 16;
+        page.put(1792, &capsule.to_le_bytes());
+        page.put(1796, &(COMPLETION_LENGTH as u32 / 16).to_le_bytes());
+        // MSDBD: one descriptor.
+        page.put(1803, &[1]);
+    }
+}
+
+impl Namespace {
+    fn put(&self, page: &mut Page) {
+        let blocks = (self.size / u64::from(self.block_size)).to_le_bytes();
+        // NSZE, NCAP and NUSE.
+        page.put(0, &[blocks, blocks, blocks].concat());
+        // NMIC: several controllers may use it.
+        page.put(30, &[1]);
+        page.put(33, &[DEALLOCATED]);
+        // NSATTR.
+        page.put(99, &[u8::from(self.is_read_only)]);
+        page.put(104, &self.identifier);
+        // The only format: LBADS is a power of 2.
+        page.put(130, &[self.block_size.trailing_zeros() as u8]);
+    }
+
+    /// Type, length, two reserved bytes, identifier: NGUID, UUID, and the NVM command set.
+    fn put_descriptors(&self, page: &mut Page) {
+        page.put(0, &[2, 16, 0, 0]);
+        page.put(4, &self.identifier);
+        page.put(20, &[3, 16, 0, 0]);
+        page.put(24, &self.identifier);
+        page.put(40, &[4, 1, 0, 0, 0]);
+    }
+}
+
+fn check(namespace: u32) -> Result<(), Status> {
+    if namespace == NAMESPACE { Ok(()) } else { Err(Status::InvalidNamespace) }
+}
+
+/// MDTS: a power of 2 in units of 4 KiB.
+const fn max_transfer() -> u8 {
+    (MAX_TRANSFER / 4096).trailing_zeros() as u8
+}
+
+struct Page([u8; IDENTIFY_LENGTH]);
+
+impl Page {
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// ASCII with spaces behind (Base 1.4.2). What isn't printable becomes a question mark.
+    fn put_text(&mut self, offset: usize, length: usize, text: &str) {
+        let printable = text.chars().map(|character| match character {
+            ' '..='~' => character as u8,
+            _ => b'?',
+        });
+        let padded = printable.chain(std::iter::repeat(b' '));
+        for (byte, value) in self.0[offset..offset + length].iter_mut().zip(padded) {
+            *byte = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
