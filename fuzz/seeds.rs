@@ -5,6 +5,7 @@ use std::path::Path;
 
 use evenkeel_core::message::*;
 use evenkeel_core::*;
+use evenkeel_exports::nvme::pdu::{Data, DataDigest, Flags, Framing, Kind, put_command};
 use evenkeel_fuzz::{LEASE, superblock, tables, view};
 use evenkeel_trust::{Fingerprint, JoinAnswer, JoinRequest, PublicKey, Token, TokenId};
 use evenkeel_wire::hello::*;
@@ -33,6 +34,7 @@ fn main() -> std::io::Result<()> {
     hellos()?;
     tokens()?;
     nbd()?;
+    nvme()?;
     machines()?;
     node()
 }
@@ -264,4 +266,52 @@ fn nbd() -> std::io::Result<()> {
     let others = others.iter().flat_map(|(command, length)| request(*command, 0, *length));
     save("nbd_requests", "all", 0x7c, &write.iter().copied().chain(others).collect::<Vec<_>>())?;
     save("nbd_requests", "refused", 0x08, &[request(1, 1, 9000), vec![1; 9000]].concat())
+}
+
+/// What a host sends after it has opened the connection: all ways in which data goes.
+fn nvme() -> std::io::Result<()> {
+    for mode in [0x00, 0x13, 0x29, 0x5a] {
+        let framing =
+            Framing { header_digest: mode & 1 != 0, data_digest: mode & 2 != 0, alignment: 0 };
+        let capsule = |opcode: u8, identifier: u8, kind: u8, length: u32, data: usize| {
+            let mut entry = [0; 64];
+            (entry[0], entry[1], entry[2], entry[4], entry[39]) =
+                (opcode, 0x40, identifier, 1, kind);
+            entry[32..36].copy_from_slice(&length.to_le_bytes());
+            let mut bytes = Vec::new();
+            put_command(&entry, data as u32, &framing, &mut bytes);
+            with_data(bytes, data, &framing)
+        };
+        let data = |offset: u32, length: u32, last: bool| {
+            let mut bytes = Vec::new();
+            let flags = Flags { last, success: false };
+            let header = Data { command: 4, tag: 0, offset, length };
+            header.put(Kind::HostData, flags, &framing, &mut bytes);
+            with_data(bytes, length as usize, &framing)
+        };
+        let bytes = [
+            capsule(0x7f, 1, 0x01, 1024, 1024),
+            capsule(0x00, 2, 0x5a, 0, 0),
+            capsule(0x01, 3, 0x01, 512, 512),
+            capsule(0x01, 6, 0x01, 512, 512),
+            capsule(0x01, 5, 0x20, 512, 512),
+            capsule(0x02, 2, 0x5a, 512, 0),
+            capsule(0x01, 4, 0x5a, 4608, 0),
+            data(0, 512, false),
+            data(512, 3584, true),
+            data(4096, 512, true),
+        ];
+        save("nvme_connection", &format!("mode_{mode:02x}"), mode, &bytes.concat())?;
+    }
+    Ok(())
+}
+
+/// Appends so much data, and its digest.
+fn with_data(mut bytes: Vec<u8>, length: usize, framing: &Framing) -> Vec<u8> {
+    let data = vec![9; length];
+    bytes.extend_from_slice(&data);
+    if framing.data_digest && length > 0 {
+        bytes.extend_from_slice(&DataDigest::of(&data));
+    }
+    bytes
 }
