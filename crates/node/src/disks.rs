@@ -87,12 +87,14 @@ pub struct OpenReplica {
     pub block_size: u32,
     /// What it says of itself.
     pub newest: Newest,
+    /// The disk's [`Entry::mount`].
+    mount: u64,
 }
 
 impl OpenReplica {
     /// A replica that has just been made: both slots hold its first superblock.
     fn new(file: File, path: PathBuf, device: bool, block_size: u32, first: &Superblock) -> Self {
-        Self { file, path, device, block_size, newest: replica_file::both(first) }
+        Self { file, path, device, block_size, newest: replica_file::both(first), mount: 0 }
     }
 
     /// Makes it no replica any more.
@@ -104,13 +106,14 @@ impl OpenReplica {
     }
 
     /// Since when what was written there and not flushed is safe from all but a power cut: the
-    /// machine's boot, and, of a device, that time of its being in the machine. Who pulls a disk
-    /// out cuts its power.
+    /// machine's boot, and, of a device, that time of its being in the machine, of a directory, of
+    /// its file system's being mounted. Who pulls a disk out cuts its power, and a file system that
+    /// was shut down has forgotten what it had not written.
     #[must_use]
     pub fn boot(&self, machine: BootId) -> BootId {
         let number = probe::device_number(&self.path).ok().flatten().filter(|_| self.device);
         let sequence = number.and_then(probe::disk_sequence).unwrap_or(0);
-        BootId(machine.0 ^ u128::from(sequence))
+        BootId(machine.0 ^ u128::from(sequence) ^ u128::from(self.mount) << 64)
     }
 }
 
@@ -144,6 +147,9 @@ struct Entry {
     sampler: Arc<Sampler>,
     last_look: LastLook,
     failed_looks: FailedLooks,
+    /// A random number, drawn whenever the disk is let go of because its file system fails; before
+    /// that 0.
+    mount: u64,
 }
 
 /// The paths of the disks that a state directory remembers, whether its node runs or not.
@@ -624,6 +630,7 @@ impl Entry {
             sampler: Arc::default(),
             last_look: LastLook::default(),
             failed_looks: FailedLooks::default(),
+            mount: 0,
         }
     }
 }

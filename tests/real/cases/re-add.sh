@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A replica is brought back after its disk failed.
 # cases/re-add.sh full   while its disk is full, that is refused, and said by each node; with room it works
-# cases/re-add.sh medium while its disk reports input/output errors; once it is mounted anew, under the
-#                     daemon that runs, it works
+# cases/re-add.sh medium [ext4] while its disk reports input/output errors; once it is mounted anew, under
+#                     the daemon that runs, it works
 # cases/re-add.sh deleted    its file was deleted in use: each node says so, and it is replaced
 # cases/re-add.sh unmounted  its disk was unmounted lazily, and is put back: each node says so, and nothing is copied
 # cases/re-add.sh rot    after too many bad reads; no damaged block is left, also none that nobody has read
@@ -54,7 +54,7 @@ full() {
 # mounted anew.
 medium() {
     truncate -s 300M "$work/image"
-    mkfs.xfs -q "$work/image"
+    if [ "$where" = ext4 ]; then mkfs.ext4 -q -m 0 "$work/image"; else mkfs.xfs -q "$work/image"; fi
     mkdir "$work/mnt"
     mount -o loop "$work/image" "$work/mnt"
     begin 128M 2 "$work/mnt/disk"

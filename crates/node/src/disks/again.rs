@@ -81,6 +81,8 @@ impl Disks {
             Target::Disk(record) => self.take_up(Found::open(probe.serial, record, &self.origins)),
             Target::Replica(target) => self.open_replica_again(probe.serial, &target),
         };
+        let mount = self.lock().iter().find(|e| e.serial == probe.serial).map_or(0, |e| e.mount);
+        opened.iter_mut().for_each(|replica| replica.mount = mount);
         self.changed.notify_one();
         self.keep_closed(&mut opened);
         opened

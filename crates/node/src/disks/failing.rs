@@ -7,6 +7,7 @@ use evenkeel_core::{ReplicaId, VolumeId};
 
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known};
+use crate::random::random_incarnation;
 
 /// So many looks in a row have to find an error: one of them may pass.
 const LOOKS: u32 = 2;
@@ -77,6 +78,7 @@ impl Entry {
             known.identity = None;
         }
         self.failed_looks = FailedLooks::default();
+        self.mount = random_incarnation().0;
         match std::mem::replace(&mut self.state, EntryState::Waiting(trouble, retry)) {
             EntryState::Serving(hold) | EntryState::Missing(hold, _) => Some(hold),
             _ => None,

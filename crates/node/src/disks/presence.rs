@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_core::{ReplicaId, VolumeId};
 
+use super::directory::MARKER;
 use super::replica_file::read_newest;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
@@ -127,10 +128,20 @@ pub(super) struct DiskSeen {
 
 impl DiskLook {
     fn carry_out(self) -> DiskSeen {
-        let place = self.identity.place(&self.path);
+        let place = self.identity.place(&self.path).map(|place| self.or_failing(place));
         let replica = self.on_device.filter(|_| place == Some(Place::Another));
         let found = replica.and_then(|_| read_newest(&self.path)).map(|s| s.replica);
         DiskSeen { is_put_back: replica.is_some() && found == replica, look: self, place }
+    }
+
+    /// What is known of a directory may be had from memory when its file system has failed: whether
+    /// its marker can be read tells.
+    fn or_failing(&self, place: Place) -> Place {
+        let read = own_file::read_small(&self.path.join(MARKER));
+        match (place, read) {
+            (Place::Here { .. }, Err(error)) if is_medium(&error) => Place::Failing,
+            (place, _) => place,
+        }
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) fn inspect(
         let state = KnownState::Refused(problem);
         return Ok(Err(Known::new(path, Some(newest.superblock), state)));
     }
-    Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest }))
+    Ok(Ok(OpenReplica { file, path: path.to_owned(), device, block_size, newest, mount: 0 }))
 }
 
 /// The bytes of a copy; none if they cannot be read.

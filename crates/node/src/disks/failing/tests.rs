@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_api::types::DiskState;
+use evenkeel_core::BootId;
 
 use super::super::presence::Due;
 use super::super::tests::{new, node, place};
@@ -32,6 +33,7 @@ fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() 
     assert_eq!(disks.served_of_failing(serial), [(superblock.volume, superblock.replica)]);
 
     assert!(is_locked());
+    let was = made.boot(BootId(7));
     drop(made);
     disks.let_go(serial);
     assert!(!is_locked(), "nothing of it is open any more");
@@ -49,6 +51,10 @@ fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() 
     let due = disks.due(Instant::now() + std::time::Duration::from_secs(1));
     let opened: Vec<_> = due.into_iter().flat_map(|probe| disks.open_again(probe)).collect();
     assert_eq!(opened.len(), 1, "it is opened when it answers");
+    // What was not flushed may be lost: as after a restart of the machine.
+    let machine = BootId(7);
+    assert_eq!(was, machine);
+    assert_ne!(opened[0].boot(machine), machine);
     assert_eq!(listed(&disks), (DiskState::Serving, None));
     assert_eq!(look(true), None, "what failed before does not count");
     assert_eq!(disks.closed_on("disk1"), []);
