@@ -134,4 +134,7 @@ pub struct DiskAnswer {
     pub version: u32,
     /// The disk.
     pub disk: Disk,
+    /// What becomes of replicas that it holds, in sentences, if they are not served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

@@ -42,7 +42,9 @@ fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
     let request =
         AddDiskRequest { path: path.to_owned(), name: args.name.clone(), force: args.force };
     let answer = context.client.post(routes::DISKS, &request)?;
-    context.show(&answer, |answer: &DiskAnswer| output::node::added(&answer.disk))
+    context.show(&answer, |answer: &DiskAnswer| {
+        output::node::added(&answer.disk) + &output::volume::warnings(&answer.warnings)
+    })
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {

@@ -146,6 +146,7 @@ pub fn disks(answer: &DisksAnswer) -> String {
         ("KIND", Align::Left),
         ("SIZE", Align::Right),
         ("FREE", Align::Right),
+        ("PROMISED", Align::Right),
         ("REPLICAS", Align::Right),
         ("PATH", Align::Left),
     ]);
@@ -167,6 +168,12 @@ pub fn disks(answer: &DisksAnswer) -> String {
     table.render(0) + &warnings(&answer.warnings)
 }
 
+/// What replicas may still take of a disk's room, which is not free for others: a disk may have none
+/// free and not be full. `-`: a device has one replica, which has all of it.
+fn promised(disk: &Disk) -> String {
+    disk.available.map_or_else(|| "-".to_owned(), |room| size(room.saturating_sub(disk.free)))
+}
+
 fn disk_cells(disk: &Disk) -> Vec<String> {
     let kind = match disk.kind {
         DiskKind::Device => "device",
@@ -178,6 +185,7 @@ fn disk_cells(disk: &Disk) -> Vec<String> {
         kind.to_owned(),
         size(disk.size),
         size(disk.free),
+        promised(disk),
         disk.replicas.len().to_string(),
         disk.path.clone(),
     ]

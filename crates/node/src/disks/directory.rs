@@ -177,6 +177,15 @@ fn read_or_make_marker(path: &Path) -> io::Result<String> {
     }
 }
 
+/// What the replicas in a directory say of themselves, as far as it can be read. Writes nothing.
+pub(super) fn replicas(path: &Path) -> Vec<Superblock> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    // A link is followed nowhere.
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|ending| ending == ENDING);
+    files.map(|entry| entry.path()).filter(is_one).filter_map(|path| read_newest(&path)).collect()
+}
+
 /// Opens the replica in a file. What the system reports may pass, so it is tried again; what the
 /// file says does not.
 pub(super) fn open_replica(

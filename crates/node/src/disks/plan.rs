@@ -18,6 +18,8 @@ pub struct Addition {
     pub told: String,
     /// The replica that would be overwritten.
     pub loses: Option<Superblock>,
+    /// The replicas that it holds, and that would be served.
+    pub finds: Vec<Superblock>,
 }
 
 impl Disks {
@@ -37,24 +39,29 @@ impl Disks {
         refuse_duplicate(&self.lock(), &path, &name, &what)?;
         if device_number(&path).map_err(|e| system(&what, &e))?.is_none() {
             directory::refuse_file(&path, &what)?;
-            let told = "it is a directory, and nothing in it is deleted".to_owned();
-            return Ok(Addition { name, told, loses: None });
+            let finds = directory::replicas(&path);
+            let told = match finds.len() {
+                0 => "it is a directory, and nothing in it is deleted".to_owned(),
+                count => format!("it is a directory that holds {count} replica(s)"),
+            };
+            return Ok(Addition { name, told, loses: None, finds });
         }
         let (found, is_kept) = device::look(&path, force, &what)?;
-        let loses = read_newest(&path).filter(|_| found.is_some() && !is_kept);
+        let newest = read_newest(&path).filter(|_| found.is_some());
+        let (finds, loses) = if is_kept { (newest, None) } else { (None, newest) };
         let told = match found {
             None => "nothing known is on it".to_owned(),
             Some(found) if is_kept => format!("it holds {found}, which would be served"),
             Some(found) => format!("it holds {found}, which would be lost for good"),
         };
-        Ok(Addition { name, told, loses })
+        Ok(Addition { name, told, loses, finds: finds.into_iter().collect() })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disks::tests::{node, place};
+    use crate::disks::tests::{new, node, place};
     use evenkeel_api::ErrorCode;
 
     #[test]
@@ -63,7 +70,7 @@ mod tests {
         let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
         let planned = disks.plan_addition(&place.disk, None, true).unwrap();
         assert_eq!(planned.name, "disk1");
-        assert!(planned.loses.is_none());
+        assert!(planned.loses.is_none() && planned.finds.is_empty());
         assert_eq!(planned.told, "it is a directory, and nothing in it is deleted");
         assert_eq!(std::fs::read_dir(&place.disk).unwrap().count(), 0);
         assert!(disks.list().is_empty());
@@ -72,5 +79,16 @@ mod tests {
         let refused = disks.plan_addition(&file, None, true).unwrap_err();
         assert_eq!(refused.code, ErrorCode::BadRequest);
         assert_eq!(refused.why, "it is neither a block device nor a directory");
+
+        // Of a disk that another node had.
+        disks.add(&place.disk, None, false).unwrap();
+        let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+        let replica = made.newest.superblock.replica;
+        drop((made, disks));
+        let other = self::place();
+        let (disks, _) = Disks::open(other.state.clone(), node()).unwrap();
+        let planned = disks.plan_addition(&place.disk, None, false).unwrap();
+        assert_eq!(planned.told, "it is a directory that holds 1 replica(s)");
+        assert_eq!(planned.finds[0].replica, replica);
     }
 }

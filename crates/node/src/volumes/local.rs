@@ -7,6 +7,7 @@ use std::time::Duration;
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::EngineError;
+use evenkeel_format::Superblock;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::lookup::unexpected;
@@ -99,17 +100,43 @@ pub async fn close_replica(
 /// The replicas of a disk that are closed, and that the coordinator says no volume has any more:
 /// they could not be deleted, because their disk fails or is away.
 pub async fn unwanted_on(node: &Node, disk: &str) -> BTreeSet<ReplicaId> {
-    let closed = node.disks.closed_on(disk);
+    unwanted(node, &node.disks.closed_on(disk)).await
+}
+
+/// Of these replicas, with their volumes, those that the coordinator says no volume has any more;
+/// none if it does not answer.
+async fn unwanted(node: &Node, replicas: &[(ReplicaId, VolumeId)]) -> BTreeSet<ReplicaId> {
+    if replicas.is_empty() {
+        return BTreeSet::new();
+    }
     let found = |(replica, volume): &(ReplicaId, VolumeId)| FoundReplica {
         volume: volume.to_string(),
         replica: replica.to_string(),
     };
-    let question = Request::Fates(closed.iter().map(found).collect());
+    let question = Request::Fates(replicas.iter().map(found).collect());
     let Ok(Answer::Fates(fates)) = node.coordinator.call_once(question).await else {
         return BTreeSet::new();
     };
-    let both = closed.into_iter().zip(fates);
-    both.filter(|(_, fate)| *fate == Fate::Deleted).map(|((replica, _), _)| replica).collect()
+    let both = replicas.iter().zip(fates);
+    both.filter(|(_, fate)| *fate == Fate::Deleted).map(|((replica, _), _)| *replica).collect()
+}
+
+/// The same of what lies on a disk that is to be added.
+pub async fn unwanted_of<'a>(node: &Node, found: &'a [Superblock]) -> Vec<&'a Superblock> {
+    let replicas: Vec<_> = found.iter().map(|found| (found.replica, found.volume)).collect();
+    let unwanted = unwanted(node, &replicas).await;
+    found.iter().filter(|found| unwanted.contains(&found.replica)).collect()
+}
+
+/// That replicas of a disk which was added are deleted, a sentence each.
+pub async fn told_of_unwanted(node: &Node, found: &[Superblock]) -> Vec<String> {
+    let tell = |found: &Superblock| {
+        let Superblock { replica, name, .. } = found;
+        format!(
+            "its replica {replica} of volume {name} is deleted: the volume does not have it any more"
+        )
+    };
+    unwanted_of(node, found).await.into_iter().map(tell).collect()
 }
 
 /// Whether the coordinator says now that a replica is one of a stopped volume.

@@ -346,6 +346,15 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
         ReplicaState::Stale if because.is_empty() => {
             format!("it holds nothing yet; it rebuilds {then}")
         }
+        ReplicaState::Rebuilding if because.is_empty() => match usage {
+            Usage::Runs => "it is new, and copies what the others hold".into(),
+            Usage::Rests => {
+                "it is new; its rebuild goes on when the volume is attached".into()
+            }
+            Usage::Unknown => {
+                "it is new, and copies what the others hold while the volume is attached".into()
+            }
+        },
         ReplicaState::Rebuilding => match usage {
             Usage::Runs => format!("it copies what it lacks{because}"),
             Usage::Rests => {

@@ -215,7 +215,13 @@ pub async fn add_disk(node: &Arc<Node>, query: AddDiskPlanQuery) -> Result<PlanA
     let found = node.blocking(look).await?;
     let mut plan = Plan::default();
     plan.removes.extend(found.loses.map(|superblock| on_disk(node, &found.name, &superblock)));
-    let message = format!("disk {} would be added; {}", found.name, found.told);
+    let unwanted = local::unwanted_of(node, &found.finds).await;
+    let then = match unwanted.len() {
+        0 => "",
+        _ => "; those that no volume has any more are deleted then",
+    };
+    plan.removes.extend(unwanted.into_iter().map(|one| on_disk(node, &found.name, one)));
+    let message = format!("disk {} would be added; {}{then}", found.name, found.told);
     Ok(answer(plan, message))
 }
 

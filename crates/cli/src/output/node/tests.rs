@@ -6,7 +6,8 @@ fn the_disks_stand_in_a_table_and_a_problem_below_its_disk() {
         "version": 1,
         "disks": [{
             "name": "fast", "node": {"id": "", "name": "n1"}, "path": "/srv/fast",
-            "kind": "directory", "size": 80u64 << 30, "free": 76u64 << 30, "block_size": 512,
+            "kind": "directory", "size": 80u64 << 30, "free": 60u64 << 30,
+            "available": 76u64 << 30, "block_size": 512,
             "replicas": [],
         }, {
             "name": "sdb1", "node": {"id": "", "name": "n2"}, "path": "/dev/sdb1",
@@ -18,9 +19,9 @@ fn the_disks_stand_in_a_table_and_a_problem_below_its_disk() {
     }))
     .unwrap();
     let expected = "\
-NODE  DISK  KIND       SIZE  FREE  REPLICAS  PATH
-n1    fast  directory   80G   76G         0  /srv/fast
-n2    sdb1  device       4T     0         1  /dev/sdb1
+NODE  DISK  KIND       SIZE  FREE  PROMISED  REPLICAS  PATH
+n1    fast  directory   80G   60G       16G         0  /srv/fast
+n2    sdb1  device       4T     0         -         1  /dev/sdb1
   not served: its superblock is damaged
 note: node n3 did not answer
 ";

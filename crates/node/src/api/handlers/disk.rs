@@ -40,9 +40,11 @@ pub async fn add(
         node.disks.add(&PathBuf::from(request.path), request.name, request.force)
     };
     let (disk, opened) = node.blocking(add).await?;
+    let found: Vec<_> = opened.iter().map(|replica| replica.newest.superblock.clone()).collect();
     node.open_replicas(opened).await;
     tracing::info!(disk = disk.name, path = disk.path, "a disk was added");
-    Ok(Json(DiskAnswer { version: VERSION, disk }))
+    let warnings = local::told_of_unwanted(&node, &found).await;
+    Ok(Json(DiskAnswer { version: VERSION, disk, warnings }))
 }
 
 /// Takes a disk without replicas back from evenkeel.

@@ -113,7 +113,7 @@ impl Account {
                 )
             }
             Self::Replica { node, teller } => format!(
-                "the coordinator does not answer node {teller}: this is what a replica on node {node} knew last; no node that answers knows more"
+                "the coordinator does not answer node {teller}: this, with the name, is what a replica on node {node} knew last; no node that answers knows more"
             ),
         })
     }

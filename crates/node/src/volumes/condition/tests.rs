@@ -303,7 +303,7 @@ fn what_a_replica_knew_once_is_no_health() {
 #[test]
 fn it_is_said_whose_view_is_told_while_the_coordinator_is_silent() {
     let status = concluded(&of_replica(), &[in_sync(None, YES)]);
-    let why = "the coordinator does not answer node n1: this is what a replica on node n2 knew last; no node that answers knows more";
+    let why = "the coordinator does not answer node n1: this, with the name, is what a replica on node n2 knew last; no node that answers knows more";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
 
