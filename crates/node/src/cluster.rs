@@ -128,6 +128,13 @@ fn system(what: &str, why: &str) -> ApiError {
     ApiError::new(ErrorCode::System, what, why, advice)
 }
 
+/// Whether a node answers this one. The coordinator may hear it all the same.
+pub async fn answers(node: &Node, member: &NodeLiveness) -> bool {
+    let (method, path) = (Method::GET, routes::NODE);
+    let answer = forward::<(), serde_json::Value>(node, member, method, path, None, QUESTION).await;
+    !answer.is_err_and(|error| error.code == ErrorCode::NodeUnreachable)
+}
+
 /// The disks of all nodes, with a sentence for each node that did not answer.
 ///
 /// # Errors

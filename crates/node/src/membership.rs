@@ -12,7 +12,9 @@ use hyper::body::Bytes;
 use crate::certificates;
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
-use crate::coordinator::{Answer, CallError, NodeRecord, Registration, Request, removed};
+use crate::coordinator::{
+    Answer, CallError, NodeLiveness, NodeRecord, Registration, Request, removed,
+};
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::volumes::leftovers;
@@ -371,28 +373,48 @@ pub async fn learn_removed(node: &Node) -> bool {
     node.coordinator.set_removed(removed)
 }
 
-/// All nodes of the cluster.
+/// All nodes of the cluster, and whether those that live answer this one.
 ///
 /// # Errors
 /// If the coordinator does not answer.
-pub async fn list(node: &Node) -> Result<Vec<ClusterNode>, ApiError> {
+pub async fn list(node: &Arc<Node>) -> Result<Vec<ClusterNode>, ApiError> {
     let what = "cannot list the nodes";
     let Answer::Nodes(nodes) = node.coordinator.ask(what, Request::Nodes).await? else {
         let advice = "Compare the versions of the nodes";
         return Err(ApiError::new(ErrorCode::System, what, "an unexpected answer", advice));
     };
     let here = node.identity.node.to_string();
-    let describe = |member: crate::coordinator::NodeLiveness| ClusterNode {
-        here: member.node.id == here,
-        id: member.node.id,
-        name: member.node.name,
-        addresses: member.node.addresses,
-        coordinator: member.coordinator,
-        alive: member.alive,
-        last_seen: member.last_seen,
-        software: member.node.software,
+    // All are asked at the same time: where several are silent, one wait is to follow no other.
+    let ask = |member: NodeLiveness| {
+        let (at, is_here) = (node.clone(), member.node.id == here);
+        let asked = tokio::spawn(async move {
+            match member.alive && !is_here {
+                true => (Some(cluster::answers(&at, &member).await), member),
+                false => (None, member),
+            }
+        });
+        (is_here, asked)
     };
-    Ok(nodes.into_iter().map(describe).collect())
+    let asked: Vec<_> = nodes.into_iter().map(ask).collect();
+    let mut list = Vec::new();
+    for (here, asked) in asked {
+        let (answers, member) = asked.await.map_err(|error| {
+            let advice = "Please report this, with the node's log";
+            ApiError::new(ErrorCode::System, what, error.to_string(), advice)
+        })?;
+        list.push(ClusterNode {
+            here,
+            id: member.node.id,
+            name: member.node.name,
+            addresses: member.node.addresses,
+            coordinator: member.coordinator,
+            alive: member.alive,
+            answers,
+            last_seen: member.last_seen,
+            software: member.node.software,
+        });
+    }
+    Ok(list)
 }
 
 /// This node's status.

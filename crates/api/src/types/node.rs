@@ -208,6 +208,10 @@ pub struct ClusterNode {
     pub coordinator: bool,
     /// Whether the coordinator has heard of it within the expiry time.
     pub alive: bool,
+    /// Whether it answers the node that tells this; absent: it was not asked, because it is that
+    /// node, or counts as dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<bool>,
     /// When the coordinator heard of it last; `null` if not since the coordinator's own start.
     pub last_seen: Option<u64>,
     /// Version of its software.

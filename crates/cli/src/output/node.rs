@@ -114,6 +114,7 @@ fn nodes(answer: &NodesAnswer) -> String {
 
 fn liveness(node: &ClusterNode) -> String {
     match (node.alive, node.last_seen) {
+        (true, _) if node.answers == Some(false) => "alive, no answer here".bad(),
         (true, _) => "alive".good(),
         (false, Some(moment)) => format!("dead (silent for {})", ago(moment)).bad(),
         (false, None) => "dead".bad(),

@@ -170,3 +170,24 @@ async fn without_the_coordinator_the_newest_view_that_anybody_knows_who_answers_
     assert_eq!(status["volume"]["health"], "unknown", "{status:#}");
     assert_eq!(on(&status, "b")["reach"], "unknown", "{status:#}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_nodes_tells_who_answers_the_node_that_is_asked() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    let list = nodes[0].get("/v1/nodes").await;
+    assert_eq!(list["nodes"][0].get("answers"), None, "itself: {list:#}");
+    assert_eq!(
+        (&list["nodes"][1]["alive"], &list["nodes"][1]["answers"]),
+        (&json!(true), &json!(true))
+    );
+    nodes[1].crash().await;
+    // The coordinator has heard it a moment ago.
+    let list = nodes[0].get("/v1/nodes").await;
+    assert_eq!(
+        (&list["nodes"][1]["alive"], &list["nodes"][1]["answers"]),
+        (&json!(true), &json!(false))
+    );
+    let list = nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
+    assert_eq!(list["nodes"][1].get("answers"), None, "it was not asked: {list:#}");
+}

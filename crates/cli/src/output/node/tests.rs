@@ -77,6 +77,21 @@ note: disk slow is full
 }
 
 #[test]
+fn a_node_that_only_the_coordinator_hears_is_not_just_alive() {
+    let node = |alive, answers| -> ClusterNode {
+        serde_json::from_value(serde_json::json!({
+            "id": "", "name": "n2", "addresses": [], "here": false, "coordinator": false,
+            "alive": alive, "answers": answers, "last_seen": null, "software": "0.1.0",
+        }))
+        .unwrap()
+    };
+    assert_eq!(liveness(&node(true, Some(false))), "alive, no answer here");
+    assert_eq!(liveness(&node(true, Some(true))), "alive");
+    assert_eq!(liveness(&node(true, None)), "alive");
+    assert_eq!(liveness(&node(false, None)), "dead");
+}
+
+#[test]
 fn a_note_of_the_past_is_dated() {
     let mut node = serde_json::json!({
         "id": "", "name": "n1", "cluster": "home", "software": "0.1.0", "pid": 7, "started": 0,
