@@ -4,6 +4,7 @@
 //! 2. [`command`]: the commands and completions that they carry, and the status for a wrong one.
 //! 3. [`connection`]: one TCP connection, which is one queue.
 //! 4. [`controller`]: what a host sees of a subsystem.
+//! 5. [`io`]: what a command of an I/O queue asks of a volume.
 //!
 //! Sections are those of NVM Express's specifications: "Base" is NVM Express Base Specification 2.1,
 //! "NVM" is NVM Command Set Specification 1.1, "TCP" is TCP Transport Specification 1.0. Numbers are
@@ -12,4 +13,5 @@
 pub mod command;
 pub mod connection;
 pub mod controller;
+pub mod io;
 pub mod pdu;

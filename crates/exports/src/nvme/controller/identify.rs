@@ -27,8 +27,8 @@ const NAMESPACE_NOTICES: u32 = 1 << 8;
 const DISCOVERY_NOTICES: u32 = 1 << 31;
 /// CTRATT: host identifiers of 128 bits.
 const LONG_HOST_IDENTIFIERS: u32 = 1;
-/// ONCS: Dataset Management and Write Zeroes.
-const OPTIONAL_COMMANDS: u16 = 1 << 2 | 1 << 3;
+/// ONCS: Compare, Dataset Management, Write Zeroes and Verify. No reservations.
+const OPTIONAL_COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 7;
 /// VWC: there is a cache, and a flush may name all namespaces.
 const WRITE_CACHE: u8 = 0b111;
 /// SGLS: SGLs without alignment, in capsules by their offset, and those of the transport.
