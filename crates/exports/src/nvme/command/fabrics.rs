@@ -120,7 +120,10 @@ pub struct Connect {
 }
 
 impl Connect {
-    const SIZE_FIELD: u16 = 44;
+    /// Where the queue's number is in the entry.
+    pub const QUEUE_FIELD: u16 = 42;
+    /// Where the queue's size is in the entry.
+    pub const SIZE_FIELD: u16 = 44;
 
     fn read(entry: &Entry) -> Result<Self, Refusal> {
         let [format_queue, size, keep_alive, ..] = entry.words;

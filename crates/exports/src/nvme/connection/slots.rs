@@ -10,7 +10,7 @@ use crate::nvme::command::{Entry, Status};
 pub struct Slot(u16);
 
 impl Slot {
-    pub(super) const fn of(tag: u16) -> Self {
+    pub(in crate::nvme) const fn of(tag: u16) -> Self {
         Self(tag)
     }
 

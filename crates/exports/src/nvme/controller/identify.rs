@@ -1,8 +1,20 @@
 //! Identify (Base 5.1.13): what a controller says of itself and of its namespace.
 //!
 //! A subsystem for a volume has one namespace, whose identifier is 1. Its unique identifiers come
-//! from the volume, so that they are the same on each node.
+//! from the volume, so that they are the same on each node. It is the only one in group 1 of those
+//! that share the state of a path.
+//!
+//! | CNS | |
+//! |---|---|
+//! | 00h | the namespace |
+//! | 01h | the controller |
+//! | 02h, 07h | active namespaces; with the NVM command set |
+//! | 03h | identifiers of the namespace |
+//! | 05h | the namespace, as the NVM command set sees it (NVM 4.1.5.3) |
+//! | 06h | the controller, as the NVM command set sees it (NVM 4.1.5.4) |
+//! | 08h | the namespace, whatever its command set |
 
+use super::events::{MAX_EVENT_REQUESTS, Notice};
 use crate::nvme::command::{COMPLETION_LENGTH, ENTRY_LENGTH, Entry, Status};
 use crate::nvme::connection::{MAX_IN_CAPSULE, MAX_TRANSFER};
 
@@ -12,19 +24,23 @@ pub const IDENTIFY_LENGTH: usize = 4096;
 pub const NAMESPACE: u32 = 1;
 /// Abort commands that may be under way at once.
 pub const MAX_ABORTS: u8 = 4;
-/// Asynchronous Event Request commands that may be under way at once.
-pub const MAX_EVENT_REQUESTS: u8 = 4;
+/// ANAGRPID of the namespace.
+pub(super) const PATH_GROUP: u32 = 1;
 /// The keep-alive time is a multiple of so many milliseconds (KAS has units of 100).
 pub const KEEP_ALIVE_UNIT: u32 = 1000;
 
 const MODEL: &str = "evenkeel";
 /// VER: 2.1.
 const VERSION: u32 = 0x0002_0100;
-/// CMIC: several ports, several controllers.
+/// CMIC: several ports, several controllers; and asymmetric access to namespaces.
 const SHARED: u8 = 0b11;
-/// OAES: attributes of the namespace; the discovery log page.
-const NAMESPACE_NOTICES: u32 = 1 << 8;
-const DISCOVERY_NOTICES: u32 = 1 << 31;
+const ASYMMETRIC: u8 = 1 << 3;
+/// ANATT: after so many seconds a path has changed its state.
+const TRANSITION_TIME: u8 = 10;
+/// ANACAP: each of the five states, and a namespace that stays in its group.
+const PATH_STATES: u8 = 0b0101_1111;
+/// CSI of the NVM command set.
+const NVM: u32 = 0;
 /// CTRATT: host identifiers of 128 bits.
 const LONG_HOST_IDENTIFIERS: u32 = 1;
 /// ONCS: Compare, Dataset Management, Write Zeroes and Verify. No reservations.
@@ -74,13 +90,18 @@ impl Identity<'_> {
     /// [`Status::InvalidNamespace`] if there is no such namespace.
     pub fn answer(&self, entry: &Entry) -> Result<[u8; IDENTIFY_LENGTH], Status> {
         let mut page = Page([0; IDENTIFY_LENGTH]);
-        match (entry.words[0] as u8, self.namespace) {
+        let what = entry.words[0] as u8;
+        // These name a command set, and there is one.
+        if matches!(what, 0x05..=0x07) && entry.words[1] >> 24 != NVM {
+            return Err(Status::InvalidField);
+        }
+        match (what, self.namespace) {
             (0x01, _) => self.put_controller(&mut page),
             (0x00, Some(namespace)) => {
                 check(entry.namespace)?;
                 namespace.put(&mut page);
             }
-            (0x02, Some(_)) => match entry.namespace {
+            (0x02 | 0x07, Some(_)) => match entry.namespace {
                 // Those that come behind the one that is named.
                 0 => page.put(0, &NAMESPACE.to_le_bytes()),
                 0xffff_fffe.. => return Err(Status::InvalidNamespace),
@@ -89,6 +110,14 @@ impl Identity<'_> {
             (0x03, Some(namespace)) => {
                 check(entry.namespace)?;
                 namespace.put_descriptors(&mut page);
+            }
+            // No block has more than its data.
+            (0x05, Some(_)) => check(entry.namespace)?,
+            // VSL: as much is verified at once as is read.
+            (0x06, Some(_)) => page.put(0, &[max_transfer()]),
+            (0x08, Some(namespace)) => {
+                check(entry.namespace)?;
+                namespace.put_independent(&mut page);
             }
             _ => return Err(Status::InvalidField),
         }
@@ -100,16 +129,21 @@ impl Identity<'_> {
         page.put_text(4, 20, self.serial);
         page.put_text(24, 40, MODEL);
         page.put_text(64, 8, self.firmware);
-        page.put(76, &[SHARED, max_transfer()]);
+        page.put(76, &[if has_io { SHARED | ASYMMETRIC } else { SHARED }, max_transfer()]);
         page.put(78, &self.controller.to_le_bytes());
         page.put(80, &VERSION.to_le_bytes());
-        let notices = if has_io { NAMESPACE_NOTICES } else { DISCOVERY_NOTICES };
+        let notices = match has_io {
+            true => Notice::Namespace.bit() | Notice::Path.bit(),
+            false => Notice::Discovery.bit(),
+        };
         page.put(92, &notices.to_le_bytes());
         page.put(96, &LONG_HOST_IDENTIFIERS.to_le_bytes());
         // CNTRLTYPE.
         page.put(111, &[if has_io { 1 } else { 2 }]);
-        // ACL and AERL, each less one; FRMW: one slot, which is read-only; LPA: offsets.
-        page.put(258, &[MAX_ABORTS - 1, MAX_EVENT_REQUESTS - 1, 0b11, 1 << 2]);
+        // ACL and AERL, each less one; FRMW: one slot, which is read-only.
+        page.put(258, &[MAX_ABORTS - 1, MAX_EVENT_REQUESTS - 1, 0b11]);
+        // LPA: offsets; effects of commands.
+        page.put(261, &[if has_io { 1 << 2 | 1 << 1 } else { 1 << 2 }]);
         page.put(320, &((KEEP_ALIVE_UNIT / 100) as u16).to_le_bytes());
         page.put(514, &self.max_commands.to_le_bytes());
         page.put(536, &DESCRIPTORS.to_le_bytes());
@@ -122,6 +156,10 @@ impl Identity<'_> {
 
     /// What matters to a controller with queues for I/O.
     fn put_io(page: &mut Page) {
+        page.put(342, &[TRANSITION_TIME, PATH_STATES]);
+        // ANAGRPMAX and NANAGRPID.
+        page.put(344, &PATH_GROUP.to_le_bytes());
+        page.put(348, &PATH_GROUP.to_le_bytes());
         // SQES and CQES: 64 and 16 bytes, as powers of 2, neither less nor more.
         page.put(512, &[0x66, 0x44]);
         // NN and MNAN.
@@ -133,8 +171,8 @@ impl Identity<'_> {
         let capsule = (ENTRY_LENGTH as u32 + MAX_IN_CAPSULE) / 16;
         page.put(1792, &capsule.to_le_bytes());
         page.put(1796, &(COMPLETION_LENGTH as u32 / 16).to_le_bytes());
-        // MSDBD: one descriptor.
-        page.put(1803, &[1]);
+        // MSDBD: one descriptor. OFCS: Disconnect.
+        page.put(1803, &[1, 1]);
     }
 }
 
@@ -146,11 +184,20 @@ impl Namespace {
         // NMIC: several controllers may use it.
         page.put(30, &[1]);
         page.put(33, &[DEALLOCATED]);
+        page.put(92, &PATH_GROUP.to_le_bytes());
         // NSATTR.
         page.put(99, &[u8::from(self.is_read_only)]);
         page.put(104, &self.identifier);
         // The only format: LBADS is a power of 2.
         page.put(130, &[self.block_size.trailing_zeros() as u8]);
+    }
+
+    /// NMIC, ANAGRPID, NSATTR, NSTAT: ready.
+    fn put_independent(&self, page: &mut Page) {
+        page.put(1, &[1]);
+        page.put(4, &PATH_GROUP.to_le_bytes());
+        page.put(8, &[u8::from(self.is_read_only)]);
+        page.put(14, &[1]);
     }
 
     /// Type, length, two reserved bytes, identifier: NGUID, UUID, and the NVM command set.
@@ -179,16 +226,20 @@ impl Page {
         self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// ASCII with spaces behind (Base 1.4.2). What isn't printable becomes a question mark.
     fn put_text(&mut self, offset: usize, length: usize, text: &str) {
-        let printable = text.chars().map(|character| match character {
-            ' '..='~' => character as u8,
-            _ => b'?',
-        });
-        let padded = printable.chain(std::iter::repeat(b' '));
-        for (byte, value) in self.0[offset..offset + length].iter_mut().zip(padded) {
-            *byte = value;
-        }
+        put_text(&mut self.0[offset..offset + length], text);
+    }
+}
+
+/// ASCII with spaces behind (Base 1.4.2). What isn't printable becomes a question mark.
+pub(in crate::nvme) fn put_text(field: &mut [u8], text: &str) {
+    let printable = text.chars().map(|character| match character {
+        ' '..='~' => character as u8,
+        _ => b'?',
+    });
+    let padded = printable.chain(std::iter::repeat(b' '));
+    for (byte, value) in field.iter_mut().zip(padded) {
+        *byte = value;
     }
 }
 

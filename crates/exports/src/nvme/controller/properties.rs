@@ -42,7 +42,8 @@ pub enum Change {
     None,
     /// Commands other than those of Fabrics are permitted from now on.
     Enabled,
-    /// What is under way has to end, and queues for I/O are gone (Base 3.7.2).
+    /// Queues for I/O and what is under way there have to end; then [`Properties::reset_done`] is to
+    /// be called (Base 3.7.2). Until then the status says that the controller is ready.
     Reset,
     /// What is acknowledged has to be durable; then [`Properties::shut_down`] is to be called (Base
     /// 3.6.2).
@@ -53,6 +54,8 @@ pub enum Change {
 enum State {
     Disabled,
     Ready,
+    /// The host has reset it, and what was under way has not ended yet.
+    Resetting,
     /// The host set a configuration that isn't possible. A reset leads out.
     Failed,
 }
@@ -138,6 +141,19 @@ impl Properties {
         Ok(Change::None)
     }
 
+    /// What a [`Change::Reset`] asked for is done.
+    pub fn reset_done(&mut self) {
+        if self.state == State::Resetting {
+            self.state = State::Disabled;
+        }
+    }
+
+    /// Whether what a [`Change::Shutdown`] asked for is not done yet.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutdown == Shutdown::UnderWay
+    }
+
     /// What a [`Change::Shutdown`] asked for is done.
     pub fn shut_down(&mut self) {
         if self.shutdown == Shutdown::UnderWay {
@@ -147,7 +163,9 @@ impl Properties {
 
     fn enable(&mut self) -> Change {
         let sizes = self.configuration & ENTRY_SIZES;
-        let is_possible = self.configuration & CHOICES == 0
+        // A host has to wait for the end of a reset.
+        let is_possible = self.state != State::Resetting
+            && self.configuration & CHOICES == 0
             && self.configuration & SHUTDOWN == 0
             && (!self.has_io || sizes == VALID_ENTRY_SIZES);
         if !is_possible {
@@ -159,7 +177,7 @@ impl Properties {
     }
 
     fn reset(&mut self) -> Change {
-        self.state = State::Disabled;
+        self.state = State::Resetting;
         Change::Reset
     }
 
@@ -172,7 +190,7 @@ impl Properties {
     const fn status(&self) -> u32 {
         let state = match self.state {
             State::Disabled => 0,
-            State::Ready => READY,
+            State::Ready | State::Resetting => READY,
             State::Failed => FATAL,
         };
         let shutdown = match self.shutdown {

@@ -15,8 +15,18 @@ const IO: Identity<'_> = Identity {
 };
 
 fn ask(identity: &Identity<'_>, what: u8, namespace: u32) -> Result<[u8; 4096], Status> {
+    ask_for(identity, what, 0, namespace)
+}
+
+/// Of a command set.
+fn ask_for(
+    identity: &Identity<'_>,
+    what: u8,
+    command_set: u8,
+    namespace: u32,
+) -> Result<[u8; 4096], Status> {
     let mut bytes = [0; 64];
-    (bytes[0], bytes[1], bytes[40]) = (0x06, 0x40, what);
+    (bytes[0], bytes[1], bytes[40], bytes[47]) = (0x06, 0x40, what, command_set);
     bytes[4..8].copy_from_slice(&namespace.to_le_bytes());
     identity.answer(&Entry::read(&bytes))
 }
@@ -44,19 +54,24 @@ fn linux_finds_what_it_requires_of_a_controller() {
     assert_eq!(&page[24..64], format!("{:40}", "evenkeel").as_bytes());
     assert_eq!(&page[64..72], b"1.2     ");
     for (offset, length, expected) in [
-        (76, 1, 3),
+        (76, 1, 0x0b),
         // MDTS: 1 MiB.
         (77, 1, 8),
         (78, 2, 0x0102),
         (80, 4, 0x2_0100),
-        (92, 4, 0x100),
+        (92, 4, 0x900),
         (96, 4, 1),
         (111, 1, 1),
         (258, 1, 3),
         (259, 1, 3),
         (260, 1, 3),
-        (261, 1, 4),
+        (261, 1, 6),
         (320, 2, 10),
+        // Five states of paths, each within 10 s; one group, which is the largest number.
+        (342, 1, 10),
+        (343, 1, 0x5f),
+        (344, 4, 1),
+        (348, 4, 1),
         (512, 1, 0x66),
         (513, 1, 0x44),
         (514, 2, 128),
@@ -69,11 +84,12 @@ fn linux_finds_what_it_requires_of_a_controller() {
         (1796, 4, 1),
         (1800, 2, 0),
         (1803, 1, 1),
+        (1804, 2, 1),
     ] {
         assert_eq!(number(&page, offset, length), expected, "at {offset}");
     }
     assert_eq!(&page[768..802], IO.subsystem.as_bytes());
-    only(&page, &[4..72, 76..112, 258..262, 320..322, 512..544, 768..802, 1792..1804]);
+    only(&page, &[4..72, 76..112, 258..262, 320..322, 342..352, 512..544, 768..802, 1792..1806]);
 }
 
 #[test]
@@ -81,8 +97,9 @@ fn a_discovery_controller_has_no_namespace() {
     let discovery = Identity { namespace: None, ..IO };
     let page = ask(&discovery, 1, 0).unwrap();
     assert_eq!((page[111], number(&page, 92, 4), number(&page, 516, 4)), (2, 1 << 31, 0));
-    assert_eq!(number(&page, 1792, 4), 0);
-    for what in [0, 2, 3] {
+    assert_eq!((page[76], page[261], number(&page, 342, 8)), (3, 4, 0));
+    assert_eq!((number(&page, 1792, 4), number(&page, 1804, 2)), (0, 0));
+    for what in [0, 2, 3, 5, 6, 7, 8] {
         assert_eq!(ask(&discovery, what, 1), Err(Status::InvalidField));
     }
 }
@@ -104,7 +121,8 @@ fn a_namespace_has_the_size_of_the_volume() {
         assert_eq!(number(&page, offset, length), expected, "at {offset}");
     }
     assert_eq!(page[104..120], [0xa5; 16]);
-    only(&page, &[0..24, 30..34, 104..120, 128..132]);
+    assert_eq!(number(&page, 92, 4), 1);
+    only(&page, &[0..24, 30..34, 92..96, 104..120, 128..132]);
     let namespace = Namespace { is_read_only: true, block_size: 512, ..VOLUME };
     let page = ask(&Identity { namespace: Some(namespace), ..IO }, 0, 1).unwrap();
     assert_eq!((page[99], page[130], number(&page, 0, 8)), (1, 9, 1 << 21));
@@ -133,14 +151,36 @@ fn what_does_not_exist_is_refused() {
         (3, 0),
         (3, 2),
         (3, u32::MAX),
+        (5, 2),
+        (8, 0),
+        (8, u32::MAX),
         (2, u32::MAX - 1),
         (2, u32::MAX),
     ] {
         assert_eq!(ask(&IO, what, namespace), Err(Status::InvalidNamespace), "{what} {namespace}");
     }
-    for what in [4, 5, 6, 8, 0x10, 0x13, 0xff] {
+    for what in [4, 9, 0x0a, 0x10, 0x13, 0x1c, 0xff] {
         assert_eq!(ask(&IO, what, 1), Err(Status::InvalidField));
     }
+    for what in [5, 6, 7] {
+        // Zoned namespaces.
+        assert_eq!(ask_for(&IO, what, 2, 1), Err(Status::InvalidField));
+    }
+}
+
+#[test]
+fn the_command_set_sees_it_too() {
+    only(&ask(&IO, 5, 1).unwrap(), &[]);
+    let page = ask(&IO, 6, 0).unwrap();
+    // VSL: 1 MiB.
+    assert_eq!(page[0], 8);
+    assert!(page[1..].iter().all(|byte| *byte == 0));
+    assert_eq!(ask(&IO, 7, 0), ask(&IO, 2, 0));
+    let page = ask(&IO, 8, 1).unwrap();
+    assert_eq!(page[..16], [0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+    assert!(page[16..].iter().all(|byte| *byte == 0));
+    let namespace = Namespace { is_read_only: true, ..VOLUME };
+    assert_eq!(ask(&Identity { namespace: Some(namespace), ..IO }, 8, 1).unwrap()[8], 1);
 }
 
 proptest! {

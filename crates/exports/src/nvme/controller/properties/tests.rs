@@ -45,6 +45,8 @@ fn a_shutdown_is_done_when_it_is_said_to_be() {
     assert_eq!(set(&mut properties, LINUX), Change::None);
     assert_eq!(status(&properties), 0b1001);
     assert_eq!(set(&mut properties, 0), Change::Reset);
+    assert_eq!(status(&properties), 1);
+    properties.reset_done();
     assert_eq!(status(&properties), 0);
     assert_eq!(set(&mut properties, LINUX), Change::Enabled);
     assert!(properties.is_ready());
@@ -54,12 +56,32 @@ fn a_shutdown_is_done_when_it_is_said_to_be() {
 fn a_reset_takes_all_that_was_enabled() {
     let mut properties = Properties::new(127, true);
     set(&mut properties, LINUX);
+    properties.reset_done();
+    assert!(properties.is_ready());
     assert_eq!(set(&mut properties, LINUX & !1), Change::Reset);
+    // It is idle only when all that was under way has ended.
+    assert_eq!((status(&properties), properties.is_ready()), (1, false));
+    properties.reset_done();
     assert_eq!((status(&properties), properties.is_ready()), (0, false));
     // A shutdown of a controller that is disabled has to be answered as well.
     assert_eq!(set(&mut properties, NORMAL), Change::Shutdown);
+    assert!(properties.is_shutting_down());
     properties.shut_down();
-    assert_eq!(status(&properties), 0b1000);
+    assert_eq!((status(&properties), properties.is_shutting_down()), (0b1000, false));
+}
+
+#[test]
+fn a_host_that_does_not_await_the_end_of_a_reset_makes_it_fail() {
+    let mut properties = Properties::new(127, true);
+    set(&mut properties, LINUX);
+    set(&mut properties, 0);
+    assert_eq!(set(&mut properties, LINUX), Change::None);
+    assert_eq!((status(&properties), properties.is_ready()), (2, false));
+    properties.reset_done();
+    assert_eq!(status(&properties), 2);
+    assert_eq!(set(&mut properties, 0), Change::Reset);
+    properties.reset_done();
+    assert_eq!(set(&mut properties, LINUX), Change::Enabled);
 }
 
 #[test]
@@ -78,6 +100,7 @@ fn what_is_not_possible_fails_until_a_reset() {
         assert_eq!(set(&mut properties, value), Change::None, "{value:x}");
         assert_eq!((status(&properties), properties.is_ready()), (2, false));
         assert_eq!(set(&mut properties, 0), Change::Reset);
+        properties.reset_done();
         assert_eq!(set(&mut properties, LINUX), Change::Enabled);
     }
     // A discovery controller has no entries whose size would matter.
@@ -117,11 +140,16 @@ proptest! {
                     let change = set(&mut properties, value);
                     prop_assert_eq!(properties.get(0x14, false), Ok(value & 0xffff_ffff));
                     prop_assert!(change != Change::Enabled || properties.is_ready());
-                    prop_assert!(change != Change::Reset || status(&properties) == 0);
+                    prop_assert!(change != Change::Reset || status(&properties) == 1);
+                    prop_assert!(change != Change::Reset || !properties.is_ready());
                 }
-                None => properties.shut_down(),
+                None => {
+                    properties.shut_down();
+                    properties.reset_done();
+                    prop_assert_eq!(properties.is_ready(), status(&properties) == 1);
+                }
             }
-            prop_assert_eq!(properties.is_ready(), status(&properties) == 1);
+            prop_assert!(!properties.is_ready() || status(&properties) == 1);
         }
     }
 }

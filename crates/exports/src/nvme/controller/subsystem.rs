@@ -1,0 +1,256 @@
+//! Subsystems: whom a Connect lets in (Base 6.3), and the controllers that it made.
+//!
+//! Controllers are dynamic: each Connect of an admin queue makes one (Base 3.1.1.1). What a node
+//! gives as CNTLID no other node gives, so that a host that reaches a subsystem through several of
+//! them can tell its controllers apart.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use evenkeel_core::Instant;
+
+use super::hosts::{Host, Hosts};
+use super::{Controller, Notice};
+use crate::nvme::command::{Connect, ConnectData, Refusal, Status};
+
+/// CNTLID of a Connect that asks for a new controller.
+const DYNAMIC: u16 = 0xffff;
+
+/// The identifiers that a node may give to controllers of a subsystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identifiers(RangeInclusive<u16>);
+
+impl Identifiers {
+    /// Controllers that a subsystem may have on one node.
+    pub const PER_NODE: u16 = 63;
+    /// Nodes that have such a range each. Identifiers from FFF0h on are reserved.
+    pub const NODES: u16 = 1024;
+
+    /// Those of the node with this index in its cluster; `None` from [`Identifiers::NODES`] on.
+    #[must_use]
+    pub fn of_node(index: u16) -> Option<Self> {
+        let first = (index < Self::NODES).then_some(index * Self::PER_NODE)?;
+        Some(Self(first..=first + Self::PER_NODE - 1))
+    }
+
+    /// From the first to the last.
+    #[must_use]
+    pub const fn range(&self) -> &RangeInclusive<u16> {
+        &self.0
+    }
+}
+
+/// What a subsystem is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A volume.
+    Volume,
+    /// Discovery: which subsystems there are.
+    Discovery,
+}
+
+/// How much a host may take up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Controllers of one host in a subsystem on this node. Those count that end.
+    pub controllers: u16,
+    /// I/O queues of one controller.
+    pub queues: u16,
+    /// Entries of one queue; 2 to 65,535.
+    pub entries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { controllers: 8, queues: 16, entries: 128 }
+    }
+}
+
+/// A queue of a subsystem on this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct QueueName {
+    /// CNTLID, which is also the result of its Connect.
+    pub controller: u16,
+    /// QID; 0 is the admin queue.
+    pub queue: u16,
+}
+
+/// A subsystem on one node.
+#[derive(Debug)]
+pub struct Subsystem {
+    /// SUBNQN.
+    name: String,
+    kind: Kind,
+    hosts: Hosts,
+    limits: Limits,
+    identifiers: Identifiers,
+    /// The identifier to try first: one that was free for long is given first.
+    next: u16,
+    controllers: BTreeMap<u16, Controller>,
+}
+
+impl Subsystem {
+    /// The name of the discovery subsystem (Base 3.1.3.3).
+    pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
+
+    /// One without controllers.
+    #[must_use]
+    pub const fn new(
+        name: String,
+        kind: Kind,
+        hosts: Hosts,
+        limits: Limits,
+        identifiers: Identifiers,
+    ) -> Self {
+        let next = *identifiers.0.start();
+        Self { name, kind, hosts, limits, identifiers, next, controllers: BTreeMap::new() }
+    }
+
+    /// What to answer to a Connect for a subsystem that does not exist.
+    #[must_use]
+    pub const fn unknown() -> Refusal {
+        Refusal::in_data(ConnectData::SUBSYSTEM_FIELD)
+    }
+
+    /// Makes the connection on which this Connect came a queue: the admin queue of a new
+    /// controller, or a queue for I/O of an existing one.
+    ///
+    /// # Errors
+    /// What to answer if the host is not permitted, names what does not exist, asks for more than
+    /// there may be, or comes at a wrong moment. Nothing has changed.
+    pub fn connect(
+        &mut self,
+        connect: &Connect,
+        data: &ConnectData<'_>,
+        now: Instant,
+    ) -> Result<QueueName, Refusal> {
+        if data.subsystem != self.name {
+            return Err(Self::unknown());
+        }
+        if !self.hosts.admit(data.host_name) {
+            return Err(Status::ConnectHost.into());
+        }
+        if connect.size > self.limits.entries {
+            return Err(Refusal::in_entry(Connect::SIZE_FIELD));
+        }
+        let controller = match connect.queue {
+            0 => self.create(connect, data, now)?,
+            _ => self.join(connect, data)?,
+        };
+        Ok(QueueName { controller, queue: connect.queue })
+    }
+
+    fn create(
+        &mut self,
+        connect: &Connect,
+        data: &ConnectData<'_>,
+        now: Instant,
+    ) -> Result<u16, Refusal> {
+        if data.controller != DYNAMIC {
+            return Err(Refusal::in_data(ConnectData::CONTROLLER_FIELD));
+        }
+        let host = Host { identifier: data.host, name: data.host_name.to_owned() };
+        let has = self.controllers.values().filter(|controller| *controller.host() == host);
+        if has.count() >= usize::from(self.limits.controllers) {
+            return Err(Status::ControllerBusy.into());
+        }
+        let identifier = self.free().ok_or(Status::ControllerBusy)?;
+        let (kind, limits, time) = (self.kind, self.limits, connect.keep_alive);
+        let controller = Controller::new(identifier, kind, limits, host, time, now);
+        self.controllers.insert(identifier, controller);
+        self.next = identifier + 1;
+        Ok(identifier)
+    }
+
+    /// An identifier that no controller has.
+    fn free(&self) -> Option<u16> {
+        let (first, last) = (*self.identifiers.0.start(), *self.identifiers.0.end());
+        let mut in_turn = (self.next..=last).chain(first..self.next);
+        in_turn.find(|identifier| !self.controllers.contains_key(identifier))
+    }
+
+    /// Only the host that made a controller may add queues to it (Base 3.3.2.2).
+    fn join(&mut self, connect: &Connect, data: &ConnectData<'_>) -> Result<u16, Refusal> {
+        let controller = self.controllers.get_mut(&data.controller);
+        let controller = controller.filter(|controller| !controller.has_ended());
+        let controller = controller.ok_or(Refusal::in_data(ConnectData::CONTROLLER_FIELD))?;
+        if controller.host().name != data.host_name {
+            return Err(Refusal::in_data(ConnectData::HOST_NAME_FIELD));
+        }
+        if controller.host().identifier != data.host {
+            return Err(Refusal::in_data(ConnectData::HOST_FIELD));
+        }
+        controller.join(connect)?;
+        Ok(data.controller)
+    }
+
+    /// A queue's connection is gone, and with it the last of its commands. Names one that
+    /// [`Subsystem::connect`] has made, once.
+    pub fn gone(&mut self, name: QueueName) {
+        let Some(controller) = self.controllers.get_mut(&name.controller) else { return };
+        controller.gone(name.queue);
+        if controller.is_gone() {
+            self.controllers.remove(&name.controller);
+        }
+    }
+
+    /// From now on only these hosts are permitted; the others' controllers end.
+    pub fn permit(&mut self, hosts: Hosts) {
+        self.hosts = hosts;
+        for controller in self.controllers.values_mut() {
+            if !self.hosts.admit(&controller.host().name) {
+                controller.end();
+            }
+        }
+    }
+
+    /// Ends all controllers.
+    pub fn end(&mut self) {
+        self.controllers.values_mut().for_each(Controller::end);
+    }
+
+    /// Tells all hosts what has happened.
+    pub fn notify(&mut self, notice: Notice) {
+        self.controllers.values_mut().for_each(|controller| controller.notify(notice));
+    }
+
+    /// The controller of this identifier.
+    #[must_use]
+    pub fn controller(&mut self, identifier: u16) -> Option<&mut Controller> {
+        self.controllers.get_mut(&identifier)
+    }
+
+    /// Its controllers, also those that only wait for their queues to be gone.
+    pub fn controllers(&mut self) -> impl Iterator<Item = &mut Controller> {
+        self.controllers.values_mut()
+    }
+
+    /// When a host will have been silent for too long.
+    #[must_use]
+    pub fn expires(&self) -> Option<Instant> {
+        self.controllers.values().filter_map(Controller::expires).min()
+    }
+
+    /// Ends the controllers whose hosts have been silent for too long.
+    pub fn expire(&mut self, now: Instant) {
+        for controller in self.controllers.values_mut() {
+            controller.expire(now);
+        }
+    }
+
+    /// Asserts what holds after each step.
+    pub fn check_invariants(&self) {
+        let is_own = |identifier| self.identifiers.0.contains(identifier);
+        assert!(self.controllers.keys().all(is_own), "identifiers are those of this node");
+        for (identifier, controller) in &self.controllers {
+            assert_eq!(controller.identifier(), *identifier);
+            assert!(!controller.is_gone(), "who has no queue is forgotten");
+            let is_permitted = self.hosts.admit(&controller.host().name);
+            assert!(is_permitted || controller.has_ended(), "who isn't permitted is ended");
+            controller.check_invariants();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+use std::time::Duration;
+
+use super::*;
+
+const NOW: Instant = Instant(1 << 40);
+const DISK: &str = "nqn.disk";
+
+fn subsystem() -> Subsystem {
+    let hosts = Hosts::named(["nqn.a".to_owned(), "nqn.b".to_owned()]);
+    let identifiers = Identifiers::of_node(1).unwrap();
+    Subsystem::new(DISK.to_owned(), Kind::Volume, hosts, Limits::default(), identifiers)
+}
+
+fn connect(queue: u16, size: u32) -> Connect {
+    let keep_alive = Duration::from_secs(5);
+    Connect { queue, size, without_flow_control: false, keep_alive }
+}
+
+fn of(host_name: &str, controller: u16) -> ConnectData<'_> {
+    let host = [host_name.as_bytes()[4]; 16];
+    ConnectData { host, controller, subsystem: DISK, host_name }
+}
+
+/// A new controller.
+fn create(subsystem: &mut Subsystem, host: &str) -> Result<u16, Refusal> {
+    let result = subsystem.connect(&connect(0, 32), &of(host, 0xffff), NOW);
+    subsystem.check_invariants();
+    result.map(|name| {
+        assert_eq!(name.queue, 0);
+        name.controller
+    })
+}
+
+/// A new controller that is enabled.
+fn enabled(subsystem: &mut Subsystem, host: &str) -> u16 {
+    let identifier = create(subsystem, host).unwrap();
+    let controller = subsystem.controller(identifier).unwrap();
+    controller.properties.set(0x14, false, 0x0046_0001).unwrap();
+    identifier
+}
+
+#[test]
+fn nobody_is_permitted_who_is_not_named() {
+    let mut subsystem = subsystem();
+    assert_eq!(create(&mut subsystem, "nqn.c"), Err(Status::ConnectHost.into()));
+    assert!(create(&mut subsystem, "nqn.a").is_ok());
+    subsystem.permit(Hosts::default());
+    assert_eq!(create(&mut subsystem, "nqn.a"), Err(Status::ConnectHost.into()));
+    subsystem.permit(Hosts::everyone());
+    assert!(create(&mut subsystem, "nqn.c").is_ok());
+    assert!(!Hosts::default().admit("") && !Hosts::named([]).admit("nqn.a"));
+}
+
+#[test]
+fn what_does_not_exist_is_pointed_at() {
+    let mut subsystem = subsystem();
+    let wrong = ConnectData { subsystem: "nqn.other", ..of("nqn.a", 0xffff) };
+    let result = subsystem.connect(&connect(0, 32), &wrong, NOW);
+    assert_eq!(result, Err(Refusal::in_data(256)));
+    assert_eq!(Subsystem::unknown(), Refusal::in_data(256));
+    // FFFEh asks for any static controller.
+    for controller in [0, 63, 0xfffe] {
+        let result = subsystem.connect(&connect(0, 32), &of("nqn.a", controller), NOW);
+        assert_eq!(result, Err(Refusal::in_data(16)));
+    }
+    for queue in [0, 1] {
+        let result = subsystem.connect(&connect(queue, 129), &of("nqn.a", 0xffff), NOW);
+        assert_eq!(result, Err(Refusal::in_entry(44)));
+    }
+}
+
+#[test]
+fn identifiers_of_two_nodes_are_disjoint() {
+    let last = Identifiers::of_node(1023).unwrap();
+    assert_eq!((*last.range().start(), *last.range().end()), (64_449, 64_511));
+    assert_eq!(Identifiers::of_node(1024), None);
+    for node in 1..1024 {
+        let ranges = [node - 1, node].map(|node| Identifiers::of_node(node).unwrap());
+        assert_eq!(ranges[0].range().end() + 1, *ranges[1].range().start());
+        assert_eq!(ranges[1].range().len(), 63);
+    }
+}
+
+#[test]
+fn an_identifier_is_used_again_last() {
+    let mut subsystem = subsystem();
+    assert_eq!(create(&mut subsystem, "nqn.a"), Ok(63));
+    assert_eq!(create(&mut subsystem, "nqn.a"), Ok(64));
+    subsystem.gone(QueueName { controller: 63, queue: 0 });
+    for expected in 65..=125 {
+        let identifier = create(&mut subsystem, "nqn.a").unwrap();
+        assert_eq!(identifier, expected);
+        subsystem.gone(QueueName { controller: identifier, queue: 0 });
+    }
+    assert_eq!(create(&mut subsystem, "nqn.a"), Ok(63));
+    assert_eq!(create(&mut subsystem, "nqn.a"), Ok(65));
+}
+
+#[test]
+fn a_host_has_few_controllers_and_a_node_not_many() {
+    let mut subsystem = subsystem();
+    for _ in 0..8 {
+        create(&mut subsystem, "nqn.a").unwrap();
+    }
+    assert_eq!(create(&mut subsystem, "nqn.a"), Err(Status::ControllerBusy.into()));
+    assert!(create(&mut subsystem, "nqn.b").is_ok());
+    // One that has ended counts until its queues are gone.
+    subsystem.controller(63).unwrap().end();
+    assert_eq!(create(&mut subsystem, "nqn.a"), Err(Status::ControllerBusy.into()));
+    subsystem.gone(QueueName { controller: 63, queue: 0 });
+    assert!(create(&mut subsystem, "nqn.a").is_ok());
+    subsystem.permit(Hosts::everyone());
+    let hosts: Vec<String> = (0..9).map(|number| format!("nqn.{number}")).collect();
+    let made = hosts.iter().cycle().take(72).filter(|host| create(&mut subsystem, host).is_ok());
+    assert_eq!(made.count(), 63 - 9);
+    assert_eq!(subsystem.controllers().count(), 63);
+    assert_eq!(create(&mut subsystem, "nqn.z"), Err(Status::ControllerBusy.into()));
+}
+
+#[test]
+fn a_queue_belongs_to_the_host_of_its_controller() {
+    let mut subsystem = subsystem();
+    let identifier = create(&mut subsystem, "nqn.a").unwrap();
+    let mut join =
+        |queue, data: &ConnectData<'_>| subsystem.connect(&connect(queue, 128), data, NOW);
+    // The controller isn't enabled.
+    assert_eq!(join(1, &of("nqn.a", identifier)), Err(Status::Sequence.into()));
+    let identifier = enabled(&mut subsystem, "nqn.a");
+    let mut join = |queue, data: &ConnectData<'_>| {
+        let result = subsystem.connect(&connect(queue, 128), data, NOW);
+        subsystem.check_invariants();
+        result
+    };
+    let own = of("nqn.a", identifier);
+    let name = QueueName { controller: identifier, queue: 16 };
+    assert_eq!(join(16, &own), Ok(name));
+    assert_eq!(join(16, &own), Err(Status::Sequence.into()));
+    assert_eq!(join(17, &own), Err(Refusal::in_entry(42)));
+    assert_eq!(join(1, &of("nqn.b", identifier)), Err(Refusal::in_data(512)));
+    assert_eq!(join(1, &ConnectData { host: [1; 16], ..own }), Err(Refusal::in_data(0)));
+    assert_eq!(join(1, &of("nqn.c", identifier)), Err(Status::ConnectHost.into()));
+    for unknown in [identifier + 1, 0, 0xffff] {
+        assert_eq!(join(1, &of("nqn.a", unknown)), Err(Refusal::in_data(16)));
+    }
+    subsystem.controller(identifier).unwrap().end();
+    let result = subsystem.connect(&connect(1, 128), &own, NOW);
+    assert_eq!(result, Err(Refusal::in_data(16)));
+}
+
+#[test]
+fn a_controller_is_forgotten_with_its_last_queue() {
+    let mut subsystem = subsystem();
+    let identifier = enabled(&mut subsystem, "nqn.a");
+    let io = subsystem.connect(&connect(1, 128), &of("nqn.a", identifier), NOW).unwrap();
+    subsystem.gone(QueueName { controller: identifier, queue: 0 });
+    let controller = subsystem.controller(identifier).unwrap();
+    assert!(controller.has_ended());
+    assert_eq!(controller.take_closing(), [1]);
+    subsystem.gone(io);
+    subsystem.gone(io);
+    assert!(subsystem.controller(identifier).is_none());
+    subsystem.check_invariants();
+}
+
+#[test]
+fn hosts_that_are_not_permitted_any_more_and_silent_ones_are_ended() {
+    let mut subsystem = subsystem();
+    let first = enabled(&mut subsystem, "nqn.a");
+    let second = enabled(&mut subsystem, "nqn.b");
+    assert_eq!(subsystem.expires(), Some(NOW + Duration::from_secs(5)));
+    subsystem.permit(Hosts::named(["nqn.b".to_owned()]));
+    let has_ended = |subsystem: &mut Subsystem, identifier| {
+        subsystem.check_invariants();
+        subsystem.controller(identifier).unwrap().has_ended()
+    };
+    assert!(has_ended(&mut subsystem, first) && !has_ended(&mut subsystem, second));
+    subsystem.expire(NOW + Duration::from_secs(5));
+    assert!(has_ended(&mut subsystem, second));
+    assert_eq!(subsystem.expires(), None);
+    let third = enabled(&mut subsystem, "nqn.b");
+    subsystem.end();
+    assert!(has_ended(&mut subsystem, third));
+}
