@@ -401,4 +401,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::nvme) mod tests;

@@ -1,5 +1,5 @@
 mod fragments;
-mod host;
+pub(in crate::nvme) mod host;
 mod hostile;
 
 use super::*;

@@ -1,0 +1,127 @@
+//! A connection until it is a queue: its parameters (TCP 3.2), then Connect (Base 6.3).
+//!
+//! Whoever drives it gives bytes and sends what is appended to `out`. Once the host's Connect is
+//! there with its data, it asks the subsystem of that name, and either refuses or gets the
+//! connection as a queue. A host that is refused may try again.
+
+use super::command::{CONNECT_DATA_LENGTH, Connect, ConnectData, Entry, Fabrics, Refusal, Status};
+use super::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
+use super::controller::QueueName;
+
+/// What the bytes have led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// More bytes are needed.
+    Wait,
+    /// The host asks to make this connection a queue: see [`Handshake::data`]. Nothing more is to be
+    /// received until it is accepted or refused.
+    Connect(Connect),
+    /// Send what was appended, then close.
+    End(End),
+}
+
+/// A connection that is no queue yet. Takes 1,024 bytes besides the connection.
+#[derive(Debug)]
+pub struct Handshake {
+    connection: Connection,
+    /// Connect's entry, once it is there; then as much of its data as has come.
+    asked: Option<(Slot, Connect)>,
+    data: Box<[u8; CONNECT_DATA_LENGTH]>,
+}
+
+impl Default for Handshake {
+    fn default() -> Self {
+        let connection = Connection::default();
+        Self { connection, asked: None, data: Box::new([0; CONNECT_DATA_LENGTH]) }
+    }
+}
+
+impl Handshake {
+    /// Takes bytes as they come. Returns how many were used.
+    pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> (usize, Progress) {
+        let mut used = 0;
+        loop {
+            let (count, event) = self.connection.receive(&bytes[used..], out);
+            used += count;
+            match event {
+                None => return (used, Progress::Wait),
+                Some(Event::Command { slot, entry, transfer }) => {
+                    if let Err(refusal) = self.begin(slot, &entry, transfer, out) {
+                        self.answer(slot, refusal, out);
+                    }
+                }
+                Some(Event::Data { offset, bytes, .. }) => {
+                    let start = offset as usize;
+                    if let Some(place) = self.data.get_mut(start..start + bytes.len()) {
+                        place.copy_from_slice(bytes);
+                    }
+                }
+                Some(Event::Received(_)) => {
+                    if let Some((_, connect)) = self.asked {
+                        return (used, Progress::Connect(connect));
+                    }
+                }
+                Some(Event::Damaged(_)) => self.asked = None,
+                Some(Event::End(end)) => return (used, Progress::End(end)),
+            }
+        }
+    }
+
+    /// Only Connect is permitted, with its data (Base 3.3.2.2).
+    fn begin(
+        &mut self,
+        slot: Slot,
+        entry: &Entry,
+        transfer: Transfer,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        if entry.opcode != Fabrics::OPCODE {
+            return Err(Status::Sequence.into());
+        }
+        let Fabrics::Connect(connect) = Fabrics::read(entry)? else {
+            return Err(Status::Sequence.into());
+        };
+        if transfer.length() as usize != CONNECT_DATA_LENGTH {
+            return Err(Status::DataLength.into());
+        }
+        if let Transfer::OnRequest(length) = transfer {
+            self.connection.request(slot, length, out).map_err(|_| Status::Internal)?;
+        }
+        self.asked = Some((slot, connect));
+        Ok(())
+    }
+
+    /// What Connect carries.
+    ///
+    /// # Errors
+    /// What to refuse it with, if it is invalid.
+    pub fn data(&self) -> Result<ConnectData<'_>, Refusal> {
+        ConnectData::read(&self.data[..])
+    }
+
+    /// Refuses Connect.
+    pub fn refuse(&mut self, refusal: Refusal, out: &mut Vec<u8>) {
+        if let Some((slot, _)) = self.asked.take() {
+            self.answer(slot, refusal, out);
+        }
+    }
+
+    fn answer(&mut self, slot: Slot, refusal: Refusal, out: &mut Vec<u8>) {
+        // Only a command is refused that is under way and not answered.
+        let _ = self.connection.answer(slot, refusal.status, refusal.result, out);
+    }
+
+    /// The connection has become this queue.
+    ///
+    /// # Errors
+    /// If there is no Connect to answer.
+    pub fn accept(mut self, name: QueueName, out: &mut Vec<u8>) -> Result<Connection, NotExpected> {
+        let (slot, connect) = self.asked.ok_or(NotExpected)?;
+        self.connection.connected(connect.size, connect.without_flow_control)?;
+        self.connection.answer(slot, Status::Success, name.controller.into(), out)?;
+        Ok(self.connection)
+    }
+}
+
+#[cfg(test)]
+mod tests;
