@@ -8,6 +8,7 @@
 //! 6. [`admin_queue`]: a queue whose commands a controller answers.
 //! 7. [`discovery`]: which subsystems a host may connect to, and where.
 //! 8. [`io`]: what a command of an I/O queue asks of a volume.
+//! 9. [`io_queue`]: a queue as a front end that serves a host inside the engine.
 //!
 //! Sections are those of NVM Express's specifications: "Base" is NVM Express Base Specification 2.1,
 //! "NVM" is NVM Command Set Specification 1.1, "TCP" is TCP Transport Specification 1.0. Numbers are
@@ -20,4 +21,5 @@ pub mod controller;
 pub mod discovery;
 pub mod handshake;
 pub mod io;
+pub mod io_queue;
 pub mod pdu;

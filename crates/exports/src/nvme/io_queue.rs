@@ -1,0 +1,319 @@
+//! An I/O queue: a front end of the engine that has a volume carry out what a host asks.
+//!
+//! Commands arrive in one buffer. Data in a capsule is copied from there into an aligned buffer;
+//! data on request is requested when there is room for all of it, and large data is received where
+//! it belongs. So a write that waits for memory doesn't keep the commands behind it waiting, unless
+//! its data is in its capsule. What a Compare compares with is read first, and the host's data is
+//! compared as it comes, so that it needs memory once.
+//!
+//! A queue ends only when the volume has done what it had begun for it, whether the host deletes the
+//! queue, breaks the protocol or is gone. The rest is not begun any more.
+//!
+//! Bounds: one receive buffer of [`RECEIVE_BUFFER`] bytes; as many commands as the queue has
+//! entries; [`MAX_QUEUED`] bytes of answers that the host has not taken, before no further command
+//! is read. Data comes out of the volume's memory budget.
+
+mod answers;
+mod commands;
+mod receiving;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use evenkeel_core::{HostId, Instant};
+use evenkeel_engine::{
+    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker,
+};
+
+use super::command::Status;
+use super::connection::{Connection, Slot, Transfer};
+use super::controller::Namespace;
+use super::io::Ask;
+use receiving::Receiving;
+
+/// Bytes of the receive buffer of a queue: seven writes of 4 KiB in their capsules
+/// (`docs/decisions/0042-short-turns.md`).
+pub const RECEIVE_BUFFER: usize = 32 << 10;
+/// Bytes of answers that may wait for the host before no further command is read.
+pub const MAX_QUEUED: usize = 4 << 20;
+/// How long a host may hold memory without moving on, once its volume's memory is short.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A queue whose Connect has been answered.
+pub struct IoQueue {
+    /// What [`super::handshake::Handshake::accept`] has returned.
+    pub connection: Connection,
+    /// The volume.
+    pub namespace: Namespace,
+    /// For whom it asks.
+    pub host: HostId,
+    /// Bytes that came after Connect.
+    pub rest: Vec<u8>,
+    /// Is called when the host deletes the queue, before it is told that it is: see
+    /// [`super::controller::Controller::disconnect`].
+    pub deleted: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for IoQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoQueue").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// Makes the front end that serves a queue. The socket is a stream socket without TLS (or one end of
+/// a pair whose other end is served by who does TLS).
+#[must_use]
+pub fn front_end(socket: OwnedFd, queue: IoQueue) -> FrontendMaker {
+    Box::new(move || Box::new(Queue::new(socket, queue)))
+}
+
+/// A command that has not been answered.
+#[derive(Debug)]
+struct Open {
+    slot: Slot,
+    ask: Ask,
+    transfer: Transfer,
+    phase: Phase,
+}
+
+/// How far a command is.
+#[derive(Debug)]
+enum Phase {
+    /// It waits for memory.
+    Waiting,
+    /// Its data comes into this buffer, which is `None` while it is lent to the engine.
+    Filling(Option<BufferMut>),
+    /// Its data is compared with this as it comes; whether it differs so far.
+    Comparing(Vec<(u32, Buffer)>, bool),
+    /// The volume carries it out. Of ranges, those that are left.
+    Submitted(Vec<(u64, u64)>),
+}
+
+/// What the queue is doing.
+#[derive(Debug)]
+enum State {
+    Serving,
+    /// The host deletes it by this command: what the volume has begun is awaited.
+    Deleting(Slot),
+    /// It ends for this reason once what the volume has begun is done, and all that was queued is
+    /// sent.
+    Closing(String),
+    Ended,
+}
+
+struct Queue {
+    socket: Option<OwnedFd>,
+    descriptor: Descriptor,
+    queue: IoQueue,
+    state: State,
+    /// `None` while it is lent to the engine.
+    received: Option<BufferMut>,
+    /// Which part of the buffer has been received and not used yet.
+    pending: Range<usize>,
+    receiving: Receiving,
+    last_was_large: bool,
+    /// Whether nothing can be sent any more.
+    is_lost: bool,
+    /// By slot. A slot's index is also the token for the volume.
+    open: Vec<Option<Open>>,
+    /// Commands that wait for memory, in the order in which they came.
+    waiting: VecDeque<Slot>,
+    /// A command whose data comes next in the stream, which has to wait until it can be taken.
+    stalled: Option<Slot>,
+    /// What is to be sent.
+    out: Vec<u8>,
+    /// Bytes that were given to the engine and have not been sent.
+    queued: usize,
+    /// When the host last moved on, or was last forgiven that it did not.
+    moved: Instant,
+}
+
+impl Frontend for Queue {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        match event {
+            FrontendEvent::Started => self.start(context),
+            FrontendEvent::Received { memory, result, .. } => {
+                self.received(memory, result, context);
+            }
+            FrontendEvent::Reply { token, result } => self.replied(token, result, context),
+            FrontendEvent::Sent { result: Ok(bytes), .. } => {
+                self.moved = context.now();
+                self.queued = self.queued.saturating_sub(bytes);
+            }
+            FrontendEvent::Sent { result: Err(error), .. } => {
+                self.queued = 0;
+                self.lose(format!("sending failed: {error}"));
+            }
+            FrontendEvent::Stopping => self.stop(context),
+            FrontendEvent::Tick => self.tick(context),
+            FrontendEvent::MemoryAvailable => {}
+            // Nothing of the kind is ever asked for.
+            FrontendEvent::Read { .. }
+            | FrontendEvent::Written { .. }
+            | FrontendEvent::Readable { .. }
+            | FrontendEvent::Command { .. } => {}
+        }
+        self.advance(context);
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.keeps_others_waiting().then_some(self.moved + PATIENCE)
+    }
+}
+
+impl Queue {
+    fn new(socket: OwnedFd, queue: IoQueue) -> Self {
+        let depth = queue.connection.depth() as usize;
+        Self {
+            socket: Some(socket),
+            descriptor: Descriptor(0),
+            queue,
+            state: State::Serving,
+            received: None,
+            pending: 0..0,
+            receiving: Receiving::Nothing,
+            last_was_large: false,
+            is_lost: false,
+            open: std::iter::repeat_with(|| None).take(depth).collect(),
+            waiting: VecDeque::with_capacity(depth),
+            stalled: None,
+            out: Vec::new(),
+            queued: 0,
+            moved: Instant(0),
+        }
+    }
+
+    fn start(&mut self, context: &mut FrontendContext) {
+        let Some(socket) = self.socket.take() else { return };
+        self.descriptor = context.open(socket);
+        context.speak_for(self.queue.host);
+        let rest = std::mem::take(&mut self.queue.rest);
+        let mut received = context.allocate_fixed(RECEIVE_BUFFER);
+        let Some(start) = received.get_mut(..rest.len()) else {
+            return self.end("the host sent commands before it was connected".into(), context);
+        };
+        start.copy_from_slice(&rest);
+        self.pending = 0..rest.len();
+        self.received = Some(received);
+    }
+
+    /// Goes as far as possible.
+    fn advance(&mut self, context: &mut FrontendContext) {
+        self.retry(context);
+        self.read_on(context);
+        self.send(context);
+        match &mut self.state {
+            State::Deleting(slot) if self.open.iter().all(Option::is_none) => {
+                let slot = *slot;
+                self.state = State::Closing("the host has deleted the queue".to_owned());
+                self.answer(slot, Status::Success);
+                self.send(context);
+            }
+            State::Closing(reason) if self.queued == 0 && self.open.iter().all(Option::is_none) => {
+                let reason = std::mem::take(reason);
+                self.end(reason, context);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, reason: String, context: &mut FrontendContext) {
+        if !matches!(self.state, State::Ended) {
+            self.state = State::Ended;
+            context.end(reason);
+        }
+    }
+
+    /// The queue ends once what the volume has begun is done: so that no command of a queue that is
+    /// gone takes effect. The rest is not begun any more.
+    fn close(&mut self, reason: String) {
+        if matches!(self.state, State::Serving | State::Deleting(_)) {
+            self.state = State::Closing(reason);
+            self.waiting.clear();
+            for open in &mut self.open {
+                open.take_if(|open| !matches!(open.phase, Phase::Submitted(_)));
+            }
+        }
+    }
+
+    /// As [`Queue::close`], but the host is gone.
+    fn lose(&mut self, reason: String) {
+        self.is_lost = true;
+        self.close(reason);
+    }
+
+    /// Gives the engine what is to be sent.
+    fn send(&mut self, context: &mut FrontendContext) {
+        if self.is_lost {
+            self.out.clear();
+        }
+        if self.out.is_empty() || matches!(self.state, State::Ended) {
+            return;
+        }
+        if self.queued == 0 {
+            self.moved = context.now();
+        }
+        self.queued += self.out.len();
+        context.send(self.descriptor, &self.out);
+        self.out.clear();
+    }
+
+    /// Whether memory returns only when the host moves on.
+    fn keeps_others_waiting(&self) -> bool {
+        let awaits_data = |open: &Open| {
+            let is_held = matches!(open.phase, Phase::Filling(_) | Phase::Comparing(..));
+            is_held && open.transfer.length() > 0
+        };
+        let is_ended = matches!(self.state, State::Ended);
+        !is_ended && (self.queued > 0 || self.open.iter().flatten().any(awaits_data))
+    }
+
+    fn tick(&mut self, context: &mut FrontendContext) {
+        if !self.keeps_others_waiting() || context.now().since(self.moved) < PATIENCE {
+            return;
+        }
+        if context.memory_is_short() || matches!(self.state, State::Closing(_)) {
+            self.queued = 0;
+            let reason = "the host neither sent nor took anything for 30 s, and others need memory";
+            self.lose(reason.to_owned());
+        }
+        self.moved = context.now();
+    }
+
+    /// The volume ends. What it has not done may be possible through another path.
+    fn stop(&mut self, context: &mut FrontendContext) {
+        for index in 0..self.open.len() {
+            if let Some(open) = self.open[index].take() {
+                self.answer(open.slot, Status::InternalPath);
+            }
+        }
+        self.send(context);
+        self.state = State::Ended;
+    }
+
+    /// Asserts what holds after each step.
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        let waits = |slot: &Slot| {
+            let open = self.open[slot.index()].as_ref();
+            open.is_some_and(|open| matches!(open.phase, Phase::Waiting))
+        };
+        assert!(self.waiting.iter().all(waits), "who waits for memory has none");
+        assert!(self.waiting.len() <= self.open.len());
+        if matches!(self.state, State::Serving) {
+            let lent = self.open.iter().flatten();
+            let lent = lent.filter(|open| matches!(open.phase, Phase::Filling(None))).count();
+            let is_direct = matches!(self.receiving, Receiving::Data(..));
+            assert_eq!(lent, usize::from(is_direct), "one buffer is lent, if any");
+            let is_open = |slot: Slot| self.open[slot.index()].is_some();
+            assert!(self.stalled.is_none_or(is_open), "who stops the stream is under way");
+        }
+        assert!(!self.is_lost || self.out.is_empty(), "nobody is there to send to");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! The way back: the volume's replies, as answers to the host.
+
+use evenkeel_core::{Reply, RequestError};
+use evenkeel_engine::{Buffer, FrontendContext};
+
+use super::{Phase, Queue, State};
+use crate::nvme::command::Status;
+use crate::nvme::connection::Slot;
+use crate::nvme::io::{self, Ask};
+
+impl Queue {
+    pub(super) fn replied(
+        &mut self,
+        token: u64,
+        result: Result<Reply<Buffer>, RequestError>,
+        context: &mut FrontendContext,
+    ) {
+        let index = usize::try_from(token).unwrap_or(usize::MAX);
+        let Some(open) = self.open.get_mut(index).and_then(Option::as_mut) else { return };
+        let Phase::Submitted(ranges) = &mut open.phase else { return };
+        let (slot, ask, transfer, ranges) =
+            (open.slot, open.ask, open.transfer, std::mem::take(ranges));
+        let goes_on = matches!(self.state, State::Serving);
+        match (result, ask) {
+            // The rest of it is not begun any more.
+            (Ok(_), Ask::Compare { .. } | Ask::Manage { .. }) if !goes_on => {
+                self.answer(slot, Status::QueueDeleted);
+            }
+            (Err(error), _) => self.answer(slot, io::status(error, reads(&ask))),
+            (Ok(Reply::Data(pieces)), Ask::Read { length, .. }) if is_whole(&pieces, length) => {
+                self.data(slot, pieces, context);
+            }
+            (Ok(Reply::Data(pieces)), Ask::Verify { length, .. }) if is_whole(&pieces, length) => {
+                self.answer(slot, Status::Success);
+            }
+            (Ok(Reply::Data(pieces)), Ask::Compare { length, .. }) if is_whole(&pieces, length) => {
+                open.phase = Phase::Comparing(pieces, false);
+                self.moved = context.now();
+                self.request(slot, transfer);
+            }
+            (Ok(Reply::Done), Ask::Manage { .. }) => self.deallocate(slot, ranges, context),
+            (Ok(Reply::Done), Ask::Write { .. } | Ask::Zero { .. } | Ask::Flush) => {
+                self.answer(slot, Status::Success);
+            }
+            (Ok(_), _) => self.answer(slot, Status::Internal),
+        }
+        self.release(slot);
+    }
+
+    fn data(&mut self, slot: Slot, pieces: Vec<(u32, Buffer)>, context: &mut FrontendContext) {
+        let parts: Vec<&[u8]> = pieces.iter().map(|(_, piece)| &**piece).collect();
+        let mut after = Vec::new();
+        let connection = &mut self.queue.connection;
+        if connection.answer_with(slot, 0, &parts, &mut self.out, &mut after).is_err() {
+            return self.answer(slot, Status::Internal);
+        }
+        self.open[slot.index()] = None;
+        self.send(context);
+        for (_, piece) in pieces {
+            self.queued += piece.len();
+            context.send_buffer(self.descriptor, piece);
+        }
+        self.out.append(&mut after);
+    }
+
+    /// Answers a command, and forgets it.
+    pub(super) fn answer(&mut self, slot: Slot, status: Status) {
+        self.open[slot.index()] = None;
+        // Each command is answered once.
+        let _ = self.queue.connection.answer(slot, status, 0, &mut self.out);
+    }
+}
+
+/// Whether a command only reads.
+const fn reads(ask: &Ask) -> bool {
+    matches!(ask, Ask::Read { .. } | Ask::Compare { .. } | Ask::Verify { .. })
+}
+
+fn is_whole(pieces: &[(u32, Buffer)], length: u32) -> bool {
+    pieces.iter().map(|(_, piece)| piece.len()).sum::<usize>() == length as usize
+}
