@@ -1,9 +1,10 @@
 //! The queues of a controller: an association with a host (Base 3.3.2).
 //!
-//! An association begins with its admin queue. It ends when that queue ends, when one for I/O is
-//! lost, when the host is silent for too long, or when this side ends it; then all its queues are
-//! closed. Only a queue for I/O that the host deletes by Disconnect, or by a reset of the
-//! controller, ends alone.
+//! An association begins with its admin queue. It ends when that queue ends, when the host is silent
+//! for too long, or when this side ends it; then all its queues are closed. A queue for I/O that is
+//! lost takes the others for I/O with it. The admin queue goes on, though the association should
+//! have ended: Linux closes its queues for I/O first, and then shuts the controller down. A queue
+//! that the host deletes by Disconnect ends alone.
 //!
 //! A queue that is to be closed stays known until its connection is gone, with the last of its
 //! commands. So neither its number nor the controller's is used again before.
@@ -99,10 +100,11 @@ impl Queues {
         }
     }
 
-    /// A queue's connection is gone. One that nobody had closed ends the association.
+    /// A queue's connection is gone. If nobody had closed it, others have to be.
     pub(super) fn gone(&mut self, queue: u16) {
         match self.queues.remove(&queue) {
-            Some(State::Open) => self.end(),
+            Some(State::Open) if queue == ADMIN => self.end(),
+            Some(State::Open) => self.close(|queue| queue != ADMIN),
             Some(State::Closing | State::Closed) | None => {}
         }
     }

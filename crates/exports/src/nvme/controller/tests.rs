@@ -158,6 +158,21 @@ fn a_shutdown_waits_for_the_queues() {
 }
 
 #[test]
+fn linux_closes_its_queues_before_it_shuts_down() {
+    let mut bench = Bench::enabled(Kind::Volume);
+    bench.controller.queues.add(1).unwrap();
+    bench.controller.queues.add(2).unwrap();
+    bench.controller.gone(1);
+    assert_eq!(bench.ask(KEEP_ALIVE, &[]), Ok(Done::Result(0)));
+    bench.configure(LINUX | NORMAL);
+    assert!(!bench.controller.wants_flush());
+    bench.controller.gone(2);
+    assert!(bench.controller.wants_flush());
+    bench.controller.shut_down();
+    assert_eq!(bench.get(0x1c), Ok(Done::Result(0b1001)));
+}
+
+#[test]
 fn a_reset_is_done_when_the_queues_are_gone() {
     let mut bench = Bench::enabled(Kind::Volume);
     bench.controller.queues.add(1).unwrap();

@@ -25,21 +25,31 @@ fn a_host_has_as_many_queues_as_it_was_granted() {
 }
 
 #[test]
-fn a_lost_queue_ends_them_all() {
-    for lost in [0, 1] {
-        let mut queues = Queues::new(MAX);
-        queues.add(1).unwrap();
-        queues.add(2).unwrap();
-        queues.gone(lost);
-        assert!(queues.has_ended());
-        let rest: Vec<u16> = [0, 1, 2].into_iter().filter(|queue| *queue != lost).collect();
-        assert_eq!((queues.take_closing(), queues.take_closing()), (rest.clone(), vec![]));
-        for queue in rest {
-            assert!(!queues.are_gone());
-            queues.gone(queue);
-        }
-        assert!(queues.are_gone());
+fn without_its_admin_queue_an_association_ends() {
+    let mut queues = Queues::new(MAX);
+    queues.add(1).unwrap();
+    queues.add(2).unwrap();
+    queues.gone(0);
+    assert!(queues.has_ended());
+    assert_eq!((queues.take_closing(), queues.take_closing()), (vec![1, 2], vec![]));
+    for queue in [1, 2] {
+        assert!(!queues.are_gone());
+        queues.gone(queue);
     }
+    assert!(queues.are_gone());
+}
+
+#[test]
+fn a_lost_queue_takes_the_others_for_io_with_it() {
+    let mut queues = Queues::new(MAX);
+    (1..=3).for_each(|queue| queues.add(queue).unwrap());
+    queues.gone(2);
+    assert_eq!((queues.take_closing(), queues.has_ended()), (vec![1, 3], false));
+    // Their numbers are free when they are gone, and the host may connect them again.
+    assert_eq!((queues.add(2), queues.add(3)), (Ok(()), Err(Status::ControllerBusy.into())));
+    queues.gone(3);
+    queues.gone(1);
+    assert_eq!((queues.add(3), queues.take_closing()), (Ok(()), vec![]));
 }
 
 #[test]
