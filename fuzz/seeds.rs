@@ -35,6 +35,7 @@ fn main() -> std::io::Result<()> {
     tokens()?;
     nbd()?;
     nvme()?;
+    nvme_controller()?;
     machines()?;
     node()
 }
@@ -304,6 +305,58 @@ fn nvme() -> std::io::Result<()> {
         save("nvme_connection", &format!("mode_{mode:02x}"), mode, &bytes.concat())?;
     }
     Ok(())
+}
+
+/// Steps of a host that uses its controller as Linux does, and of one that discovers.
+fn nvme_controller() -> std::io::Result<()> {
+    // By the place of the opcode in the target's list; so many bytes of the entry from 32 on.
+    let command = |opcode: u8, length: u16, words: &[u8]| {
+        let mut step = vec![1, opcode];
+        step.resize(2 + 64, 0);
+        step[34..36].copy_from_slice(&length.to_le_bytes());
+        step[42..42 + words.len()].copy_from_slice(words);
+        step
+    };
+    let (enable, shut_down, flushed) = ([7, 1], [7, 0x41], [14, 0]);
+    let event = command(5, 0, &[]);
+    let identify = |what: u8| command(1, 4096, &[what]);
+    let log = |log: u8, length: u16| command(0, length, &[log]);
+    let set =
+        |feature: u8, value: [u8; 4]| command(3, 0, &[&[feature, 0, 0, 0][..], &value].concat());
+    let get = |feature: u8| command(4, 0, &[feature]);
+    let volume = [
+        &enable[..],
+        &identify(1),
+        &set(0x07, [3, 0, 3, 0]),
+        &[9, 1, 9, 2],
+        &set(0x0b, [0, 9, 0, 0]),
+        &event,
+        &event,
+        &[11, 0, 11, 1],
+        &log(0x04, 4092),
+        &log(0x0c, 48),
+        &log(0x02, 508),
+        &log(0x05, 4092),
+        &get(0x07),
+        &command(6, 0, &[]),
+        &event,
+        &command(2, 0, &[]),
+        &shut_down,
+        &[10, 0, 10, 0],
+        &flushed,
+    ];
+    save("nvme_controller", "volume", 0, &volume.concat())?;
+    let discovery = [
+        &enable[..],
+        &identify(1),
+        &set(0x0b, [0, 0, 0, 0x80]),
+        &event,
+        &[13, 3],
+        &log(0x70, 4092),
+        &set(0x0f, [0, 0x10, 0, 0]),
+        &[12, 60],
+    ];
+    save("nvme_controller", "discovery", 7, &discovery.concat())
 }
 
 /// Appends so much data, and its digest.
