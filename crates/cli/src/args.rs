@@ -307,14 +307,14 @@ pub struct CheckArgs {
 }
 
 /// Arguments of `quickstart`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct QuickstartArgs {
     /// Clean up and end after the last step, instead of waiting for Ctrl-C
     #[arg(long)]
     pub once: bool,
-    /// The volume's size
-    #[arg(long, default_value = "4G", value_parser = parse_size)]
-    pub size: u64,
+    /// The volume's size; without it 4G, or less where the disk has less room
+    #[arg(long, value_parser = parse_size)]
+    pub size: Option<u64>,
     /// Where to put the scratch directory
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,

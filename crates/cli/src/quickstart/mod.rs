@@ -25,15 +25,19 @@ use story::Story;
 
 /// The smallest volume that XFS takes, with room for the load and some files.
 const SMALLEST: u64 = 512 << 20;
+/// The volume of a quickstart that names no size, in bytes, where there is room for it.
+const USUAL: u64 = 4 << 30;
+/// What a quickstart needs beside its replicas, in bytes: metadata, logs, the coordinator's store.
+const BESIDE: u64 = 256 << 20;
 
 /// Runs the quickstart and leaves nothing behind, however it ends.
 ///
 /// # Errors
 /// With the first thing that did not go as it should.
 pub fn run(args: &QuickstartArgs) -> Result<Exit, Failure> {
-    if args.size < SMALLEST {
+    if let Some(wanted) = args.size.filter(|wanted| *wanted < SMALLEST) {
         return Err(Failure::usage(
-            format!("a volume of {} is too small for a quickstart", size(args.size)),
+            format!("a volume of {} is too small for a quickstart", size(wanted)),
             format!("XFS and the data need room: --size {} or more", size(SMALLEST)),
         ));
     }
@@ -47,8 +51,8 @@ pub fn run(args: &QuickstartArgs) -> Result<Exit, Failure> {
         say(&format!("Removing what an earlier quickstart left in {}\n", path.display()));
     })?;
     let scratch = Scratch::create(&parent)?;
-    check_room(&scratch, args.size)?;
-    let outcome = perform(args, &scratch, &interrupt);
+    let outcome = volume_size(&scratch, args.size)
+        .and_then(|volume| perform(args, volume, &scratch, &interrupt));
     let cleaned = stale::remove_everything(scratch.path());
     if let (Err(_), Err(left)) = (&outcome, &cleaned) {
         eprint!("{}", left.render());
@@ -61,8 +65,13 @@ pub fn run(args: &QuickstartArgs) -> Result<Exit, Failure> {
 
 /// The story and, unless it is to end at once, the wait for Ctrl-C. What was started is ended
 /// before this returns.
-fn perform(args: &QuickstartArgs, scratch: &Scratch, interrupt: &Interrupt) -> Result<(), Failure> {
-    let mut story = Story::new(args, scratch, interrupt)?;
+fn perform(
+    args: &QuickstartArgs,
+    volume: u64,
+    scratch: &Scratch,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let mut story = Story::new(args, volume, scratch, interrupt)?;
     let told = story.tell();
     match told {
         Ok(()) if args.once => {}
@@ -84,19 +93,43 @@ fn perform(args: &QuickstartArgs, scratch: &Scratch, interrupt: &Interrupt) -> R
     Ok(())
 }
 
-/// Refuses to fill the disk: three replicas may take three times the volume's size.
-fn check_room(scratch: &Scratch, volume: u64) -> Result<(), Failure> {
+/// The volume's size in bytes: as wanted, else the usual one, or less where the disk has less room.
+/// Three replicas may take three times as much.
+fn volume_size(scratch: &Scratch, wanted: Option<u64>) -> Result<u64, Failure> {
     let path = scratch.path();
     let state = rustix::fs::statvfs(path)
         .map_err(|error| Failure::new(format!("cannot look at {}", path.display()), error))?;
     let free = state.f_bavail * state.f_frsize;
-    let needed = volume * 3 + (256 << 20);
-    if free < needed {
-        return Err(Failure::new(
-            format!("not enough room in {}", path.display()),
-            format!("{} are free, three replicas may take {}", size(free), size(needed)),
-        )
-        .advise("name another directory with --scratch DIR, or a smaller volume with --size"));
+    let chosen = fitting(free, wanted);
+    if let Some(volume) = chosen {
+        if wanted.is_none() && volume < USUAL {
+            say(&format!("{} are free, so the volume has {}\n", size(free), size(volume)));
+        }
+        return Ok(volume);
     }
-    Ok(())
+    let needed = wanted.unwrap_or(SMALLEST) * 3 + BESIDE;
+    let advice = match wanted {
+        Some(volume) if volume > SMALLEST => {
+            "name another directory with --scratch DIR, or a smaller volume with --size"
+        }
+        _ => "name another directory with --scratch DIR",
+    };
+    Err(Failure::new(
+        format!("not enough room in {}", path.display()),
+        format!("{} are free, three replicas may take {}", size(free), size(needed)),
+    )
+    .advise(advice))
 }
+
+/// The size of a volume whose replicas fit into `free` bytes: the `wanted` one or none; if none is
+/// wanted, at most the usual one, in whole 256 MiB.
+fn fitting(free: u64, wanted: Option<u64>) -> Option<u64> {
+    let most = free.saturating_sub(BESIDE) / 3;
+    match wanted {
+        Some(wanted) => (wanted <= most).then_some(wanted),
+        None => Some((most & !((256 << 20) - 1)).min(USUAL)).filter(|volume| *volume >= SMALLEST),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What a quickstart that was killed may have left: found by its scratch directory, and removed.
 
 use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,17 +23,19 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a scratch directory under `parent`.
+    /// Makes a scratch directory under `parent`, for this user alone.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, or is there already: others may write to `parent`, and what lies there
+    /// under a name that can be guessed is not trusted.
     pub fn create(parent: &Path) -> Result<Self, Failure> {
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));
         let failed = |error: std::io::Error| {
             Failure::new(format!("cannot make the scratch directory {}", path.display()), error)
                 .advise("name a directory with enough space with --scratch DIR")
         };
-        fs::create_dir_all(&path).map_err(failed)?;
+        fs::create_dir_all(parent).map_err(failed)?;
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
         let lock = File::create(path.join(LOCK)).map_err(failed)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed(error.into()))?;
@@ -54,15 +57,21 @@ pub fn clean(parent: &Path, mut tell: impl FnMut(&Path)) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Scratch directories whose lock nobody holds.
+/// Scratch directories of this user whose lock nobody holds. Those of others are theirs to remove, and
+/// what they put there, such as a lock that is a pipe, must not be opened.
 fn abandoned(parent: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
     entries
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
         .map(|entry| entry.path())
-        .filter(|path| is_abandoned(path))
+        .filter(|path| is_own(path) && is_abandoned(path))
         .collect()
+}
+
+fn is_own(path: &Path) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
 }
 
 fn is_abandoned(path: &Path) -> bool {

@@ -37,6 +37,8 @@ const REBUILD_PATIENCE: Duration = Duration::from_secs(1800);
 /// A quickstart under way.
 pub struct Story<'a> {
     args: &'a QuickstartArgs,
+    /// The volume's size, in bytes.
+    volume: u64,
     interrupt: &'a Interrupt,
     scratch: PathBuf,
     steps: Steps,
@@ -51,12 +53,13 @@ pub struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    /// Before the first step.
+    /// Before the first step; `volume` is its volume's size in bytes.
     ///
     /// # Errors
     /// If there is no data to copy.
     pub fn new(
         args: &'a QuickstartArgs,
+        volume: u64,
         scratch: &Scratch,
         interrupt: &'a Interrupt,
     ) -> Result<Self, Failure> {
@@ -64,11 +67,12 @@ impl<'a> Story<'a> {
         let can_mount = root && !args.nbd && volume::filesystem().is_some();
         Ok(Self {
             args,
+            volume,
             interrupt,
             scratch: scratch.path().to_owned(),
             steps: Steps::new(STEPS),
             how: if can_mount { AttachHow::Auto } else { AttachHow::Nbd },
-            files: source::find(args.data.as_deref(), args.size / 4)?,
+            files: source::find(args.data.as_deref(), volume / 4)?,
             load: None,
             store: None,
             access: None,
@@ -107,9 +111,9 @@ impl<'a> Story<'a> {
     }
 
     fn create(&mut self) -> Result<(), Failure> {
-        let title = format!("Create volume `{NAME}`: {}, 3 replicas", size(self.args.size));
+        let title = format!("Create volume `{NAME}`: {}, 3 replicas", size(self.volume));
         self.steps.begin(&title);
-        let request = CreateVolumeRequest::new(NAME, self.args.size);
+        let request = CreateVolumeRequest::new(NAME, self.volume);
         let answer: CreateVolumeAnswer =
             self.cluster()?.first().client.post(routes::VOLUMES, &request)?.parse()?;
         let places: Vec<_> = answer
@@ -288,7 +292,7 @@ impl<'a> Story<'a> {
             let held = size(allocated(path));
             self.steps.tell(&format!("{} holds {held}", path.display()));
         }
-        let verdict = compare(&paths, evenkeel_format::DATA_OFFSET, self.args.size)
+        let verdict = compare(&paths, evenkeel_format::DATA_OFFSET, self.volume)
             .map_err(|error| Failure::new("cannot read the replicas", error))?;
         self.judge(&verdict)?;
         self.steps.done();

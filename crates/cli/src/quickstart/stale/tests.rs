@@ -20,6 +20,41 @@ fn a_living_quickstart_is_left_alone_and_a_dead_one_is_removed() {
 }
 
 #[test]
+fn what_others_put_under_such_a_name_is_neither_used_nor_opened() {
+    let parent = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = parent.path().join(format!("{PREFIX}1"));
+    std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+    fs::write(elsewhere.path().join("data"), "somebody's").unwrap();
+    let taken = parent.path().join(format!("{PREFIX}{}", std::process::id()));
+    fs::create_dir(&taken).unwrap();
+    fs::write(taken.join(LOCK), "somebody's").unwrap();
+
+    assert!(Scratch::create(parent.path()).is_err());
+    assert_eq!(fs::read_to_string(taken.join(LOCK)).unwrap(), "somebody's");
+    fs::remove_dir_all(&taken).unwrap();
+    clean(parent.path(), |path| panic!("{} is removed", path.display())).unwrap();
+    assert!(link.is_symlink() && elsewhere.path().join("data").exists());
+
+    // Of another user: only root can make such a one.
+    if rustix::process::geteuid().is_root() {
+        let others = parent.path().join(format!("{PREFIX}2"));
+        fs::create_dir(&others).unwrap();
+        std::os::unix::fs::chown(&others, Some(65534), Some(65534)).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            others.join(LOCK),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o666),
+            0,
+        )
+        .unwrap();
+        clean(parent.path(), |path| panic!("{} is removed", path.display())).unwrap();
+        assert!(others.exists());
+    }
+}
+
+#[test]
 fn what_is_in_use_is_told_with_its_users_and_what_to_do() {
     let scratch = Path::new("/var/tmp/evenkeel-quickstart-7");
     let mut left = Left { points: vec![scratch.join("mnt")], devices: vec!["/dev/loop900".into()] };
