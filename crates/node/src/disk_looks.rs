@@ -38,7 +38,10 @@ fn carry_out(node: Arc<Node>, look: Look) {
             drop(runtime.spawn(async move { local::reopen_replica(&node, volume, replica).await }))
         }
         Some(Due::LetGo(disk)) => {
-            drop(runtime.spawn(async move { local::let_go(&node, disk).await }));
+            drop(runtime.spawn(async move {
+                local::let_go(&node, disk).await;
+                node.disks.let_go_ended(disk);
+            }));
         }
         None => {}
     };

@@ -17,12 +17,16 @@ pub(super) const ADVICE: &str =
 
 /// How many looks in a row have found that the file system fails.
 #[derive(Debug, Default)]
-pub(super) struct FailedLooks(u32);
+pub(super) struct FailedLooks {
+    count: u32,
+    /// Somebody lets go of the disk: to close what is open on it may take longer than many looks.
+    is_let_go_of: bool,
+}
 
 impl FailedLooks {
     /// One more look has found this, or the opposite.
     pub(super) fn note(&mut self, has_failed: bool) {
-        self.0 = if has_failed { self.0.saturating_add(1) } else { 0 };
+        self.count = if has_failed { self.count.saturating_add(1) } else { 0 };
     }
 }
 
@@ -36,6 +40,14 @@ impl Disks {
         let open = known.iter().filter(|known| known.state.is_open());
         let superblocks = open.filter_map(|known| known.superblock.as_ref());
         superblocks.map(|superblock| (superblock.volume, superblock.replica)).collect()
+    }
+
+    /// Whoever was to let go of a disk has done so, or has failed: then the next look asks again.
+    pub fn let_go_ended(&self, disk: u64) {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.serial == disk) {
+            entry.failed_looks.is_let_go_of = false;
+        }
     }
 
     /// Lets go of a disk whose replicas the engine has closed. It is opened again as soon as that
@@ -62,7 +74,15 @@ impl Entry {
         // A file that is being made or deleted is open, too. That ends by itself.
         let is_busy =
             |known: &Known| matches!(known.state, KnownState::Making | KnownState::Deleting);
-        is_open && self.failed_looks.0 >= LOOKS && !self.replicas.iter().any(is_busy)
+        is_open && self.failed_looks.count >= LOOKS && !self.replicas.iter().any(is_busy)
+    }
+
+    /// Whether it fails, and nobody lets go of it yet. Who hears that has to, and to tell the end of
+    /// it.
+    pub(super) fn begin_let_go(&mut self) -> bool {
+        let begins = self.is_failing() && !self.failed_looks.is_let_go_of;
+        self.failed_looks.is_let_go_of |= begins;
+        begins
     }
 
     fn let_go_of_failing(&mut self) -> Option<Hold> {

@@ -255,7 +255,7 @@ impl Disks {
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
         entry.failed_looks.note(seen.disk.place == Some(Place::Failing));
         if entry.is_failing() {
-            return Some(Due::LetGo(entry.serial));
+            return entry.begin_let_go().then_some(Due::LetGo(entry.serial));
         }
         let gone = entry.gone();
         if let Some(hold) = entry.let_go_if_empty() {

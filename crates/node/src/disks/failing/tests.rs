@@ -75,3 +75,23 @@ fn what_is_being_made_is_waited_for() {
     entry.replicas[0].state = before;
     assert!(entry.is_failing());
 }
+
+#[test]
+fn one_at_a_time_lets_go_of_a_disk() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let begins = || {
+        let entry = &mut disks.lock()[0];
+        entry.failed_looks.note(true);
+        (entry.begin_let_go(), entry.serial)
+    };
+    assert!(!begins().0, "one look may pass");
+    let (true, serial) = begins() else { panic!("it fails") };
+    assert!(!begins().0, "whoever closes it may take long");
+    disks.let_go_ended(serial);
+    assert!(begins().0, "the replicas could not be closed");
+    disks.let_go(serial);
+    disks.let_go_ended(serial);
+    assert!(!begins().0, "nothing is open any more");
+}
