@@ -35,8 +35,8 @@ pub use messages::{Answer, CallError, Fate, FoundReplica, Request, Standing};
 pub use moment::Moment;
 pub use operations::dropped;
 pub use records::{
-    Caller, Lineage, Maker, NoData, NodeLiveness, NodeRecord, PlacedReplica, Registration,
-    StoredVolume, VolumeRecord,
+    Caller, Lineage, LostCopy, Maker, NoData, NodeLiveness, NodeRecord, PlacedReplica,
+    Registration, StoredVolume, VolumeRecord,
 };
 pub use removed::RemovedNode;
 pub use store::{Store, StoreError};

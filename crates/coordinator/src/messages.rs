@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::names;
 use crate::removed::RemovedNode;
 use crate::wanted::{Shown, Wish};
-use crate::{Maker, NodeLiveness, PlacedReplica, Registration, StoredVolume, ViewText};
+use crate::{LostCopy, Maker, NodeLiveness, PlacedReplica, Registration, StoredVolume, ViewText};
 
 /// Why a coordinator did not answer. Whether a change was made is unknown then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -142,6 +142,16 @@ pub enum Request {
         volume: String,
         /// The replica.
         replica: String,
+    },
+    /// Keep what a volume has lost with removed nodes in the place of what its record says of that.
+    /// Answer: `Done`, `Changed`, `NoVolume`.
+    Lost {
+        /// The volume's identity.
+        volume: String,
+        /// All copies that it lacks for that. Of each mirror at most as many as it may have.
+        lost: Vec<LostCopy>,
+        /// The revision of the record that this was decided upon: with another one it is not done.
+        revision: Option<u64>,
     },
     /// Keep the verdict of a volume's verify in the place of the one before. Answer: `Done`,
     /// `Changed`, `NoVolume`.

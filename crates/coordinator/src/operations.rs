@@ -97,6 +97,9 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
             placements::place(transaction, volume, replica, (*same_disk, *alone), *revision)
         }
         Request::Forget { volume, replica } => placements::forget(transaction, volume, replica),
+        Request::Lost { volume, lost, revision } => {
+            placements::lost(transaction, volume, lost, *revision)
+        }
         Request::Verified { volume, verdict, revision } => {
             placements::verified(transaction, volume, verdict, *revision)
         }

@@ -115,6 +115,24 @@ pub struct VolumeRecord {
     /// or an older store put back. 0: only older software has written it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub revision: u64,
+    /// Copies that left it with a node that was removed from the cluster, the oldest first, until as
+    /// many others have joined, or somebody has said that the volume is to have fewer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostCopy>,
+}
+
+/// A copy of a volume that nobody took out for its own sake: its node was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostCopy {
+    /// The replica's identity.
+    pub id: String,
+    /// Index of its mirror.
+    pub mirror: usize,
+    /// Its node's name.
+    #[serde(deserialize_with = "names::read")]
+    pub node: String,
+    /// When it was taken out, in seconds since 1970.
+    pub at: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]

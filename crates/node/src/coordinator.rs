@@ -9,9 +9,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use evenkeel_coordinator::{
-    Answer, CallError, Caller, Fate, FoundReplica, Maker, NoData, NodeLiveness, NodeRecord,
-    PlacedReplica, Registration, RemovedNode, Request, Shown, Standing, StoredVolume, ViewText,
-    VolumeRecord, WantedNbd, WantedOn, Wish, dropped, from_hex, to_hex,
+    Answer, CallError, Caller, Fate, FoundReplica, LostCopy, Maker, NoData, NodeLiveness,
+    NodeRecord, PlacedReplica, Registration, RemovedNode, Request, Shown, Standing, StoredVolume,
+    ViewText, VolumeRecord, WantedNbd, WantedOn, Wish, dropped, from_hex, to_hex,
 };
 
 pub mod embedded;

@@ -248,6 +248,11 @@ impl Attached {
         lock(&self.record).clone()
     }
 
+    /// The coordinator has told what it stores now.
+    fn renew(&self, record: VolumeRecord) {
+        *lock(&self.record) = Arc::new(record);
+    }
+
     /// A replica is about to join it.
     fn placed(&self, replica: PlacedReplica) {
         let mut record = lock(&self.record);
@@ -332,14 +337,16 @@ impl Volumes {
         let is_placed = |id: ReplicaId| {
             attached.record().replicas.iter().any(|placed| placed.id == id.to_string())
         };
-        if messages::named(&note).is_none_or(is_placed) {
+        // Who joins and who leaves changes what the record says.
+        let changes = matches!(note, Note::Admitted(_) | Note::Removed(..));
+        if !changes && messages::named(&note).is_none_or(is_placed) {
             return self.tell(node, &attached, note);
         }
-        // Another primary's node has made it: the coordinator knows where.
+        // Another primary's node may have made it: the coordinator knows where.
         let node = node.clone();
         tokio::spawn(async move {
             if let Ok(found) = lookup::find(&node, "", &volume.to_string()).await {
-                *lock(&attached.record) = Arc::new(found.stored.record);
+                attached.renew(found.stored.record);
             }
             node.volumes.tell(&node, &attached, note);
         });

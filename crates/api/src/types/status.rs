@@ -277,10 +277,23 @@ pub struct MirrorStatus {
     /// Index in the stripe.
     pub index: usize,
     /// One character a replica: `U` in-sync, `R` rebuilding, `_` stale, `F` faulty, `S` spare;
-    /// as in `[UU_]`.
+    /// as in `[UU_]`. Behind them `-` for each copy that was lost.
     pub summary: String,
     /// The replicas, in the view's order.
     pub replicas: Vec<ReplicaStatus>,
+    /// Copies that left with a node that was removed from the cluster, and that no other replica
+    /// has replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostCopy>,
+}
+
+/// A copy that left a mirror with its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LostCopy {
+    /// Name of the node, which was removed from the cluster.
+    pub node: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
 }
 
 /// What a replica is to its mirror.

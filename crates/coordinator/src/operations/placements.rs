@@ -10,11 +10,13 @@ use evenkeel_core::{NodeId, ReplicaId, View};
 use super::{Done, drafts, removal, volumes};
 use crate::memory::Note;
 use crate::transaction::{Planned, Transaction, volume_id};
-use crate::{Answer, PlacedReplica, Shown, VolumeRecord, Wish, wanted};
+use crate::{Answer, LostCopy, PlacedReplica, Shown, VolumeRecord, Wish, wanted};
 
 /// Most removed replicas of a volume that are remembered. What an older one left on its disk has to
 /// be deleted by hand.
 const MAX_REMOVED: usize = 256;
+/// Most copies of a volume that are remembered as lost.
+const MAX_LOST: usize = 256;
 
 pub fn place(
     transaction: &mut Transaction<'_>,
@@ -86,6 +88,35 @@ pub fn want(
         store(transaction, record)?;
     }
     Ok(Answer::Done)
+}
+
+pub fn lost(
+    transaction: &mut Transaction<'_>,
+    volume: &str,
+    lost: &[LostCopy],
+    revision: Option<u64>,
+) -> Done {
+    let Some(mut record) = transaction.volume(volume)? else { return Ok(Answer::NoVolume) };
+    if record.lost != lost
+        && let Some(refusal) = volumes::refusal(transaction, &record, revision)?
+    {
+        return Ok(refusal);
+    }
+    record.lost = lost.iter().take(MAX_LOST).cloned().collect();
+    store(transaction, record)?;
+    Ok(Answer::Done)
+}
+
+/// What joins as a copy replaces what was lost, the oldest first.
+fn replace_lost(record: &mut VolumeRecord, newest: &View, next: &View) {
+    for (mirror, (before, after)) in newest.mirrors.iter().zip(&next.mirrors).enumerate() {
+        let mut gained = after.copies().count().saturating_sub(before.copies().count());
+        record.lost.retain(|lost| {
+            let is_replaced = lost.mirror == mirror && gained > 0;
+            gained -= usize::from(is_replaced);
+            !is_replaced
+        });
+    }
 }
 
 pub fn verified(
@@ -167,6 +198,7 @@ pub fn follow(
     for placed in record.replicas.iter_mut().filter(|placed| left.contains(&placed.id)) {
         placed.removed = true;
     }
+    replace_lost(&mut record, newest, next);
     if wanted::concerns(newest, next) {
         record.follow(newest, next, by, wish);
     }

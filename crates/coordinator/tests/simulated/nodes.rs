@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_coordinator::store::{Key, Space};
 use evenkeel_coordinator::{
-    Answer, Caller, Fate, FoundReplica, Lineage, Maker, NoData, NodeRecord, PlacedReplica,
-    Registration, Request, Shown, Standing, StartId, StoredVolume, ViewText, VolumeRecord,
-    WantedOn, Wish,
+    Answer, Caller, Fate, FoundReplica, Lineage, LostCopy, Maker, NoData, NodeRecord,
+    PlacedReplica, Registration, Request, Shown, Standing, StartId, StoredVolume, ViewText,
+    VolumeRecord, WantedOn, Wish,
 };
 use evenkeel_core::view::{self, Newcomer, Role};
 use evenkeel_core::{
@@ -450,6 +450,7 @@ impl World {
             wanted_on: WantedOn::default(),
             verified: None,
             revision: 0,
+            lost: Vec::new(),
         };
         StoredVolume { record, view: ViewText::encode(&view).expect("it is valid") }
     }
@@ -491,7 +492,8 @@ impl World {
                 let (revision, volume) = (self.revision(volume), volume.to_string());
                 self.ask(which, Request::Stop { volume, stopped, revision });
             }
-            (93..=94, Some(volume)) => {
+            (93, Some(volume)) => self.lose(which, volume),
+            (94, Some(volume)) => {
                 let verdict = serde_json::json!({ "checked": self.cluster.random.below(3) });
                 let (revision, volume) = (self.revision(volume), volume.to_string());
                 self.ask(which, Request::Verified { volume, verdict, revision });
@@ -510,6 +512,15 @@ impl World {
             (98, Some(volume)) => self.want(which, volume),
             _ => self.ask_lists(which),
         }
+    }
+
+    /// A copy of a volume is lost, or none is missed any more.
+    fn lose(&mut self, which: usize, volume: VolumeId) {
+        let node = format!("n{}", self.cluster.random.below(3));
+        let copy = LostCopy { id: node.clone(), mirror: 0, node, at: 1 };
+        let lost = if self.cluster.random.chance(500) { vec![copy] } else { Vec::new() };
+        let (revision, volume) = (self.revision(volume), volume.to_string());
+        self.ask(which, Request::Lost { volume, lost, revision });
     }
 
     /// The revision of a record that somebody knows. One that was never seen has none.

@@ -38,6 +38,7 @@ fn aspect(request: &Request) -> Option<Aspect> {
         Request::Assemble { volume, .. } => (&volume.record.id, "stopped"),
         Request::RenameVolume { volume, .. } => (volume, "name"),
         Request::Verified { volume, .. } => (volume, "verdict"),
+        Request::Lost { volume, .. } => (volume, "lost"),
         Request::Want { volume, node, .. } => (volume, node.as_str()),
         Request::Place { volume, replica, .. } => (volume, replica.id.as_str()),
         Request::Forget { volume, replica } => (volume, replica.as_str()),
@@ -53,6 +54,7 @@ fn state(values: &Values, (volume, what): &Aspect) -> Option<String> {
         "stopped" => format!("stopped: {}", record.stopped),
         "name" => record.name,
         "verdict" => format!("{:?}", record.verified),
+        "lost" => format!("{:?}", record.lost),
         id => {
             let placed = record.replicas.iter().find(|placed| placed.id == id);
             format!("{:?}, {:?}", record.wanted_on.get(id), placed.map(|placed| placed.removed))

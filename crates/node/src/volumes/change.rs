@@ -16,10 +16,11 @@ use evenkeel_core::{Bitmap, IntentLayout, Lease, RebuildLimit, View, settings};
 use hyper::Method;
 
 use super::fewer::{self, Fewer};
-use super::lookup::{Found, There, carried_out_elsewhere, find, forward};
+use super::lookup::{Found, There, carried_out_elsewhere, find, forward, unexpected};
 use super::{attach, create, grow, make, members, plan, status, view_change};
 use crate::config::check;
 use crate::conversions;
+use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 
 /// Changes a volume, wherever it is attached. What is as asked for already is left so.
@@ -353,13 +354,34 @@ async fn set_copies(
 ) -> Result<Option<String>, ApiError> {
     let removed = fewer::remove(node, found, &fewer.victims, what).await?;
     let added = members::more_copies(node, found, copies, how, what).await?;
+    let accepted = accept_losses(node, found, copies, what).await?;
     let then = match node.volumes.get(found.view.volume) {
         Some(_) => "copy what they lack",
         None => "rebuild when the volume is attached",
     };
     Ok(match (added.len(), removed.len()) {
-        (0, 0) => None,
+        (0, 0) => accepted,
         (0, _) => Some(format!("removed the replicas on {}", removed.join(", "))),
         _ => Some(format!("added replicas on {}, which {then}", added.join(", "))),
     })
+}
+
+/// What was lost with removed nodes is missed no more: the volume has as many copies as it is meant
+/// to have now.
+async fn accept_losses(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    what: &str,
+) -> Result<Option<String>, ApiError> {
+    let id = &found.stored.record.id;
+    if find(node, what, id).await?.stored.record.lost.is_empty() {
+        return Ok(None);
+    }
+    let request = |revision| Request::Lost { volume: id.clone(), lost: Vec::new(), revision };
+    match node.coordinator.change(what, (id, None), request).await? {
+        Answer::Done => {}
+        other => return Err(unexpected(what, &other)),
+    }
+    Ok(Some(format!("it is meant to have {copies} copies: none is missing any more")))
 }

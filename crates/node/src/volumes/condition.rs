@@ -260,7 +260,8 @@ fn is_taken_up_again(account: &Account, status: &VolumeStatus) -> bool {
 /// The letters of each mirror.
 fn sum_up(mirrors: &mut [MirrorStatus]) {
     for mirror in mirrors {
-        let letters: String = mirror.replicas.iter().map(letter).collect();
+        let lost = mirror.lost.iter().map(|_| '-');
+        let letters: String = mirror.replicas.iter().map(letter).chain(lost).collect();
         mirror.summary = format!("[{letters}]");
     }
 }
@@ -282,7 +283,9 @@ fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
         on.why.is_some() || status.primaries.iter().all(|primary| primary.node.id != on.node.id)
     };
     let wanted = status.wanted_on.iter().filter(is_elsewhere).map(|on| wanted(on, status));
-    let reasons: Vec<String> = own.into_iter().chain(wanted).chain(of_replica).collect();
+    let lost = messages::lost(&status.name, &status.mirrors);
+    let reasons: Vec<String> =
+        own.into_iter().chain(wanted).chain(of_replica).chain(lost).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
@@ -312,8 +315,9 @@ fn wanted(on: &WantedStatus, status: &VolumeStatus) -> String {
 
 /// The worst that a replica is, or may be.
 fn health(mirrors: &[MirrorStatus]) -> VolumeHealth {
-    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    replicas.map(health_of).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).map(health_of);
+    let lost = mirrors.iter().flat_map(|mirror| &mirror.lost).map(|_| VolumeHealth::Degraded);
+    replicas.chain(lost).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
 }
 
 fn health_of(replica: &ReplicaStatus) -> VolumeHealth {

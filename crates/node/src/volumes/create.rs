@@ -292,6 +292,7 @@ impl Draft {
             wanted_on: WantedOn::default(),
             verified: None,
             revision: 0,
+            lost: Vec::new(),
         }
     }
 }

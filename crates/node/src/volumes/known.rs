@@ -227,6 +227,7 @@ fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
         wanted_on: WantedOn::default(),
         verified: None,
         revision: 0,
+        lost: Vec::new(),
     };
     let teller = node.identity.name.clone();
     let home = newest.node.clone().unwrap_or_else(|| teller.clone());

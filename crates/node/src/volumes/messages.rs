@@ -1,7 +1,7 @@
 //! What the core tells, in sentences for people.
 
 use evenkeel_api::ErrorCode;
-use evenkeel_api::types;
+use evenkeel_api::types::{self, MirrorStatus, ReplicaRole, ReplicaStatus};
 use evenkeel_core::primary::{EndReason, Mismatch, Note, Waiting};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaState};
@@ -98,6 +98,33 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
         | Note::Rewritten { .. }
         | Note::Verified { .. } => None,
     }
+}
+
+/// That a volume has fewer copies than it is meant to have, and what ends that.
+pub(super) fn lost(volume: &str, mirrors: &[MirrorStatus]) -> Option<String> {
+    let mirror = mirrors.iter().find(|mirror| !mirror.lost.is_empty())?;
+    let mut nodes: Vec<&str> = Vec::new();
+    let mut count = 0;
+    for lost in mirrors.iter().flat_map(|mirror| &mirror.lost) {
+        count += 1;
+        if !nodes.contains(&lost.node.as_str()) {
+            nodes.push(&lost.node);
+        }
+    }
+    let copies = match count {
+        1 => "a copy".to_owned(),
+        _ => format!("{count} copies"),
+    };
+    let nodes = match nodes[..] {
+        [node] => format!("node {node}, which was"),
+        _ => format!("nodes {}, which were", nodes.join(", ")),
+    };
+    let is_copy = |replica: &&ReplicaStatus| replica.role == ReplicaRole::Copy;
+    let left = mirror.replicas.iter().filter(is_copy).count();
+    let wanted = left + mirror.lost.len();
+    Some(format!(
+        "it lost {copies} with {nodes} removed from the cluster: `evenkeel volume change {volume} --replicas {wanted}` makes new ones, `--replicas {left}` leaves it so"
+    ))
 }
 
 /// Why a primary ended, as a sentence; `place` names a replica by its node and disk.

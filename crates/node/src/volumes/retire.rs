@@ -12,9 +12,10 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
 use super::actor::turn;
-use super::lookup::{Found, by_names, decode, unexpected};
+use super::lookup::{Found, by_names, decode, find, unexpected};
 use super::{attach, plan, replica};
-use crate::coordinator::{Answer, NodeLiveness, Request};
+use crate::clock::unix_seconds;
+use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
 use crate::node::Node;
 use crate::{cluster, membership};
 
@@ -73,13 +74,14 @@ pub async fn remove(
         return removed_before(node, name, &what).await;
     };
     let (uses, plan) = losses(node, &victim, &what).await?;
-    let name = &victim.node.name;
+    let (id, name) = (identity(&victim, &what)?, &victim.node.name);
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
     for held in &uses {
+        note_losses(node, id, name, held, &what).await?;
         take_out(node, held, &what).await?;
     }
-    let (id, incarnation) = (victim.node.id.clone(), Some(victim.node.incarnation));
-    let request = Request::RemoveNode { node: id, incarnation };
+    let incarnation = Some(victim.node.incarnation);
+    let request = Request::RemoveNode { node: victim.node.id.clone(), incarnation };
     match node.coordinator.ask(&what, request).await? {
         Answer::Done => {}
         Answer::NodeInUse { why } => {
@@ -246,6 +248,53 @@ fn refuse_unnamed(
         return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
     }
     plan::refuse_other_than(plan, agreed.map(plan::split), what)
+}
+
+/// Has the coordinator keep which copies a volume loses, before it does: it is degraded until others
+/// have taken their place. Spares, and what was to replace another replica, were no copies.
+async fn note_losses(
+    node: &Arc<Node>,
+    id: NodeId,
+    name: &str,
+    held: &Use,
+    what: &str,
+) -> Result<(), ApiError> {
+    let volume = held.found.stored.record.id.clone();
+    for _ in 0..MAX_TRIES {
+        let found = find(node, what, &volume).await?;
+        let record = &found.stored.record;
+        let lost = with_losses(record, &found.view, id, name);
+        if lost == record.lost {
+            return Ok(());
+        }
+        let revision = Some(record.revision);
+        let request = Request::Lost { volume: volume.clone(), lost, revision };
+        match node.coordinator.ask(what, request).await? {
+            Answer::Done => return Ok(()),
+            Answer::Changed(_) => {}
+            other => return Err(unexpected(what, &other)),
+        }
+    }
+    let why = "the volume's record changes all the time";
+    Err(ApiError::new(ErrorCode::WrongState, what, why, "Try again"))
+}
+
+/// What a volume has lost when the replicas on a node are out of its view.
+fn with_losses(record: &VolumeRecord, view: &View, id: NodeId, name: &str) -> Vec<LostCopy> {
+    let mut lost = record.lost.clone();
+    for (mirror, before) in view.mirrors.iter().enumerate() {
+        let on_node = before.copies().filter(|copy| copy.node == id);
+        // Another replica that was in the place of one of them becomes a copy itself.
+        let stand_in = |copy: &&ReplicaRecord| {
+            before.replicas.iter().any(|r| r.role.instead_of() == Some(copy.id) && r.node != id)
+        };
+        let gone = on_node.filter(|copy| !stand_in(copy)).map(|copy| copy.id.to_string());
+        for id in gone.filter(|id| !record.lost.iter().any(|lost| lost.id == *id)) {
+            let (node, at) = (name.to_owned(), unix_seconds());
+            lost.push(LostCopy { id, mirror, node, at });
+        }
+    }
+    lost
 }
 
 /// Takes the replicas on a dead node out of a volume, wherever that is attached now.

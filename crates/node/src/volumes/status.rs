@@ -18,9 +18,9 @@ use crate::conversions;
 use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
 use evenkeel_api::types::{
-    MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate, ReplicaReach,
-    ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap, VolumeHealth,
-    VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
+    LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
+    ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap,
+    VolumeHealth, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
@@ -31,6 +31,8 @@ use evenkeel_core::{
 
 /// The longest that a question for the status waits.
 const MAX_WAIT: u64 = 60;
+/// How long the coordinator has to say whether copies are missing still.
+const LOSSES: Duration = Duration::from_secs(2);
 /// The pause between two looks while waiting.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -277,6 +279,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
             .iter()
             .map(|replica| base_of_replica(node, record, replica))
             .collect(),
+        lost: lost_of(record, index, mirror),
     };
     VolumeStatus {
         id: record.id.clone(),
@@ -312,6 +315,25 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         exports: Vec::new(),
         events: Vec::new(),
     }
+}
+
+/// Whether copies are missing still is the coordinator's to say: another node may have heard that
+/// there are to be fewer. Without it, what it said last holds.
+async fn renew_losses(node: &Node, attached: &Attached) {
+    if attached.record().lost.is_empty() || !node.coordinator.status().reachable {
+        return;
+    }
+    let request = Request::Read { volume: attached.id.to_string() };
+    if let Ok(Answer::Volume(now)) = node.coordinator.call_within(request, LOSSES).await {
+        attached.renew(now.record);
+    }
+}
+
+/// The copies that a mirror has lost; one that is noted, and was not taken out in the end, is there.
+fn lost_of(record: &VolumeRecord, mirror: usize, view: &MirrorView) -> Vec<LostCopy> {
+    let is_there = |id: &str| view.replicas.iter().any(|replica| replica.id.to_string() == id);
+    let lost = record.lost.iter().filter(|lost| lost.mirror == mirror && !is_there(&lost.id));
+    lost.map(|lost| LostCopy { node: lost.node.clone(), at: lost.at }).collect()
 }
 
 fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaStatus {
@@ -356,6 +378,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let volume = node.data.volume_status(attached.id).await?;
     let core = volume.primary?;
     let view = core.view.clone()?;
+    renew_losses(node, attached).await;
     let mut status = base(node, &attached.record(), &view);
     status.source = StatusSource::Primary;
     status.wanted_on = wanted::beside(node, attached, &view).await;

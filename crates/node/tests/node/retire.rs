@@ -35,6 +35,20 @@ async fn is_told(node: &TestNode) {
     node.refused("POST", "/v1/volumes/music/attach", json!({"how": "nbd"}), "node-removed").await;
 }
 
+/// A volume that had a copy on c is not called in-sync.
+async fn lacks_a_copy_of_c(node: &TestNode, name: &str) {
+    let answer = node.get(&format!("/v1/volumes/{name}")).await;
+    let (volume, mirror) = (&answer["volume"], &answer["volume"]["mirrors"][0]);
+    assert_eq!((&mirror["summary"], &volume["health"]), (&json!("[UU-]"), &json!("degraded")));
+    assert_eq!(mirror["lost"].as_array().unwrap().len(), 1, "{answer:#}");
+    assert_eq!(mirror["lost"][0]["node"], "c", "{answer:#}");
+    let why = volume["reason"].as_str().unwrap();
+    let lost = format!(
+        "it lost a copy with node c, which was removed from the cluster: `evenkeel volume change {name} --replicas 3` makes new ones, `--replicas 2` leaves it so"
+    );
+    assert!(why.contains(&lost), "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() {
     let place = Place::new();
@@ -79,10 +93,29 @@ async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() 
     let done = b.ok("DELETE", &path, Value::Null).await;
     assert_eq!(done["removed"], true, "{done:#}");
     assert_eq!((replicas(a, "music").await, replicas(a, "film").await), (2, 2));
+    for volume in ["music", "film"] {
+        lacks_a_copy_of_c(a, volume).await;
+        lacks_a_copy_of_c(b, volume).await;
+    }
     assert_eq!(a.get("/v1/nodes").await["nodes"].as_array().unwrap().len(), 2);
     let again = a.ok("DELETE", "/v1/nodes/c", Value::Null).await;
     assert_eq!(again["removed"], false, "{again:#}");
     assert!(again["message"].as_str().unwrap().contains("was removed from the cluster on"));
+
+    // As many copies as before, or fewer for good: then nothing is missing.
+    let more = json!({"replicas": 3, "same_node": true});
+    a.ok("PATCH", "/v1/volumes/music", more).await;
+    let fewer = b.ok("PATCH", "/v1/volumes/film", json!({"replicas": 2})).await;
+    assert_eq!(fewer["changed"], true, "{fewer:#}");
+    let message = "it is meant to have 2 copies: none is missing any more";
+    assert_eq!(fewer["message"], message, "{fewer:#}");
+    let again = b.ok("PATCH", "/v1/volumes/film", json!({"replicas": 2})).await;
+    assert_eq!(again["changed"], false, "{again:#}");
+    for volume in ["music", "film"] {
+        let path = format!("/v1/volumes/{volume}");
+        a.until(&path, |v| v["volume"]["health"] == "in-sync").await;
+        b.until(&path, |v| v["volume"]["mirrors"][0].get("lost").is_none()).await;
+    }
 
     c.restart().await;
     is_told(c).await;
@@ -146,10 +179,11 @@ async fn a_removal_that_was_cut_off_between_two_volumes_goes_on() {
     assert_eq!(done["removed"], true, "{done:#}");
     assert_eq!((replicas(&nodes[0], "film").await, replicas(&nodes[0], "music").await), (2, 2));
     nodes[0].until("/v1/nodes", |n| n["nodes"].as_array().unwrap().len() == 2).await;
-    for volume in ["film", "music"] {
+    // Of the first a replica was taken out for its own sake.
+    for (volume, health) in [("film", "in-sync"), ("music", "degraded")] {
         nodes[0].attach(volume).await;
         let path = format!("/v1/volumes/{volume}");
-        nodes[0].until(&path, |v| v["volume"]["health"] == "in-sync").await;
+        nodes[0].until(&path, |v| v["volume"]["health"] == health).await;
         nodes[0].detach(volume).await;
     }
 }

@@ -76,6 +76,7 @@ fn volume(coordinator: &Embedded, name: &str) -> (StoredVolume, View) {
         wanted_on: WantedOn::default(),
         verified: None,
         revision: 0,
+        lost: Vec::new(),
     };
     (StoredVolume { record, view: ViewText::encode(&view).unwrap() }, view)
 }

@@ -160,5 +160,6 @@ fn record(candidate: &Candidate, view: &View, disks: &BTreeMap<ReplicaId, String
         // Of what has been put together nothing is known.
         verified: None,
         revision: known.map_or(0, |known| known.revision),
+        lost: known.map(|known| known.lost.clone()).unwrap_or_default(),
     }
 }

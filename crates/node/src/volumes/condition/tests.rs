@@ -1,4 +1,4 @@
-use evenkeel_api::types::FailedRequests;
+use evenkeel_api::types::{FailedRequests, LostCopy};
 use serde_json::json;
 
 use super::*;
@@ -90,6 +90,31 @@ fn a_dead_node_is_not_called_in_sync() {
     // The primary knows better than whoever hears that node's heartbeats.
     let (summary, health, _) = detached(&[in_sync(YES, YES), in_sync(NO, YES)]);
     assert_eq!((&*summary, health), ("[U?]", VolumeHealth::Unreachable));
+}
+
+#[test]
+fn a_copy_that_was_lost_with_its_node_is_missed() {
+    let lost = |node: &str| LostCopy { node: node.into(), at: 7 };
+    let with = |lost: Vec<LostCopy>, second: ReplicaFacts| {
+        let facts = vec![in_sync(YES, YES), second];
+        let mut status = concluded(&Account::Detached, &facts);
+        status.mirrors[0].lost = lost;
+        conclude(&mut status, &Account::Detached, &[facts]);
+        (status.mirrors[0].summary.clone(), status.health, status.reason.unwrap())
+    };
+    let (summary, health, reason) = with(vec![lost("n9")], in_sync(YES, YES));
+    assert_eq!((&*summary, health), ("[UU-]", VolumeHealth::Degraded));
+    assert_eq!(
+        reason,
+        "it lost a copy with node n9, which was removed from the cluster: `evenkeel volume change music --replicas 3` makes new ones, `--replicas 2` leaves it so"
+    );
+    // What is worse, or was there before, is told first.
+    let (summary, health, reason) = with(vec![lost("n8"), lost("n9")], in_sync(None, NO));
+    assert_eq!((&*summary, health), ("[U?--]", VolumeHealth::Unreachable));
+    let (first, second) = reason.split_once("; it lost ").unwrap();
+    assert!(first.starts_with("replica n3:fast: it does not answer"), "{reason}");
+    assert!(second.starts_with("2 copies with nodes n8, n9, which were removed"), "{reason}");
+    assert!(second.contains("--replicas 4` makes new ones"), "{reason}");
 }
 
 #[test]

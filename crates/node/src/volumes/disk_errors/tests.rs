@@ -16,6 +16,7 @@ fn record(verified: Option<Value>) -> VolumeRecord {
         wanted_on: WantedOn::default(),
         verified,
         revision: 0,
+        lost: Vec::new(),
     }
 }
 

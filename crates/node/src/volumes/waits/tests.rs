@@ -20,6 +20,7 @@ fn attached(shown: Shown, phase: Phase) -> (Attached, View) {
         wanted_on: WantedOn::default(),
         verified: None,
         revision: 0,
+        lost: Vec::new(),
     };
     let primary = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
     let attached = Attached::new(&record, &superblock.view, primary, Purpose::Use(shown));
