@@ -32,6 +32,7 @@ impl Bench {
         let mut connect = entry(0x7f, 1, IN_CAPSULE, 1024);
         connect[44] = 31;
         let mut data = vec![0; 1024];
+        data[..16].fill(3);
         data[16..18].fill(0xff);
         data[256..][..Subsystem::DISCOVERY.len()].copy_from_slice(Subsystem::DISCOVERY.as_bytes());
         data[512..517].copy_from_slice(b"nqn.a");

@@ -130,6 +130,10 @@ impl Subsystem {
         if !self.hosts.admit(data.host_name) {
             return Err(Status::ConnectHost.into());
         }
+        // All zeroes are nobody, and here they would be the node itself.
+        if data.host == [0; 16] {
+            return Err(Refusal::in_data(ConnectData::HOST_FIELD));
+        }
         if connect.size > self.limits.entries {
             return Err(Refusal::in_entry(Connect::SIZE_FIELD));
         }

@@ -63,6 +63,9 @@ fn what_does_not_exist_is_pointed_at() {
         let result = subsystem.connect(&connect(0, 32), &of("nqn.a", controller), NOW);
         assert_eq!(result, Err(Refusal::in_data(16)));
     }
+    let nobody = ConnectData { host: [0; 16], ..of("nqn.a", 0xffff) };
+    let result = subsystem.connect(&connect(0, 32), &nobody, NOW);
+    assert_eq!(result, Err(Refusal::in_data(0)));
     for queue in [0, 1] {
         let result = subsystem.connect(&connect(queue, 129), &of("nqn.a", 0xffff), NOW);
         assert_eq!(result, Err(Refusal::in_entry(44)));
