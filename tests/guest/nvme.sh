@@ -9,7 +9,8 @@ set -u
 subsystem=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-123456789abc
 discovery=nqn.2014-08.org.nvmexpress.discovery
 host=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
-size=$((320 << 20))
+# Before and after it grows.
+size=$((320 << 20)) full=$((640 << 20))
 device=/dev/nvme0n1
 fail() {
   echo "FAILED: $*"
@@ -47,11 +48,12 @@ verify() {
   fio --name="$name" --filename=$device --direct=1 --ioengine=libaio --size=24M --verify=crc32c --verify_fatal=1 \
     --do_verify=1 --randrepeat=0 "$@" > "/tmp/fio.$name" 2>&1 || { cat "/tmp/fio.$name"; fail "fio $name"; }
 }
+state() { cat /sys/block/nvme0c0n1/ana_state /sys/block/nvme0n1/ana_state 2> /dev/null; }
 queue() { cat /sys/block/nvme0n1/queue/"$1"; }
 
 modprobe nvme-tcp || fail "no initiator"
 mkfifo /tmp/end
-/job/serve_nvme 4420 $host $size < /tmp/end > /tmp/target 2>&1 &
+/job/serve_nvme 4420 $host $full < /tmp/end > /tmp/target 2>&1 &
 exec 3> /tmp/end
 for ((i = 0; i < 300; i++)); do grep -q '^listening' /tmp/target && break; sleep 0.1; done
 
@@ -72,7 +74,7 @@ attached
 [ "$(queue discard_max_bytes)" -gt 0 ] || fail "no discard"
 [ "$(queue write_zeroes_max_bytes)" -gt 0 ] || fail "no write-zeroes"
 [ "$(cat /sys/block/nvme0n1/uuid)" = 00000000-0000-0000-0000-123456789abc ] || fail "another UUID"
-[ "$(cat /sys/block/nvme0c0n1/ana_state /sys/block/nvme0n1/ana_state 2> /dev/null)" = optimized ] || fail "no ANA state"
+[ "$(state)" = optimized ] || fail "its path is $(state)"
 
 step "write and compare"
 verify small --rw=randwrite --bs=4k --iodepth=32
@@ -106,6 +108,22 @@ for ((i = 0; i < 4; i++)); do
   echo 1 > /sys/class/nvme/nvme0/reset_controller || fail "reset $i"
 done
 wait $load || { cat /tmp/fio.reset; fail "fio saw the reset"; }
+
+step "growth, and a path that is lost and found"
+# becomes WHAT COMMAND: waits until the command says so.
+becomes() {
+  local what=$1 i
+  shift
+  for ((i = 0; i < 300; i++)); do [ "$("$@")" = "$what" ] && return; sleep 0.1; done
+  fail "it is $("$@"), not $what"
+}
+echo grow >&3
+becomes $full blockdev --getsize64 $device
+verify grown --rw=randwrite --bs=64k --iodepth=8 --offset=$((full - (32 << 20)))
+echo lost >&3
+becomes inaccessible state
+echo found >&3
+becomes optimized state
 
 step "disconnect, and again with digests"
 disconnect

@@ -1,18 +1,20 @@
 //! A target of NVMe over TCP in one process, for tests with a kernel's initiator: a volume of two
 //! replicas, on `127.0.0.1`, with a discovery subsystem beside it.
 //!
-//! `serve_nvme PORT HOSTNQN SIZE` says when it listens, and what it is called. At the end of its
-//! input it detaches, and says whether the replicas are the same.
+//! `serve_nvme PORT HOSTNQN SIZE` says when it listens, and what it is called. Hosts see half of the
+//! volume until its input has a line `grow`; a line `lost` or `found` changes the state of the path.
+//! At the end of its input it detaches, and says whether the replicas are the same.
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod cluster;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,8 +24,8 @@ use evenkeel_engine::{Engine, Frontend, FrontendContext, FrontendEvent, Frontend
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
 use evenkeel_exports::nvme::connection::{Connection, End};
 use evenkeel_exports::nvme::controller::{
-    Controller, Facts, Health, Hosts, Identifiers, Kind, Limits, Namespace, Path, PathState,
-    QueueName, Subject, Subsystem, Volume,
+    Controller, Facts, Health, Hosts, Identifiers, Kind, Limits, Namespace, Notice, Path,
+    PathState, QueueName, Subject, Subsystem, Volume,
 };
 use evenkeel_exports::nvme::discovery::{Directory, Record, RecordKind, Security};
 use evenkeel_exports::nvme::handshake::{Handshake, Progress};
@@ -41,6 +43,7 @@ struct Shared {
     volume: Subsystem,
     discovery: Subsystem,
     directory: Directory,
+    path: Path,
     /// Queues for I/O, as front ends.
     queues: HashMap<QueueName, FrontendId>,
     next: u64,
@@ -50,7 +53,7 @@ struct Shared {
 struct Target {
     engine: Engine,
     volume: VolumeId,
-    size: u64,
+    size: Arc<AtomicU64>,
     began: std::time::Instant,
     shared: Arc<Mutex<Shared>>,
 }
@@ -94,13 +97,14 @@ impl Target {
             volume: subsystem(NAME, Kind::Volume, hosts),
             discovery: subsystem(Subsystem::DISCOVERY, Kind::Discovery, Hosts::everyone()),
             directory,
+            path: Path { state: PathState::Optimized, changes: 0 },
             queues: HashMap::new(),
             next: 100,
         };
         Self {
             engine: cluster.engines[0].clone(),
             volume: cluster.volume,
-            size,
+            size: Arc::new(AtomicU64::new(size / 2)),
             began: std::time::Instant::now(),
             shared: Arc::new(Mutex::new(shared)),
         }
@@ -116,7 +120,8 @@ impl Target {
 
     fn namespace(&self) -> Namespace {
         let identifier = self.volume.0.to_be_bytes();
-        Namespace { identifier, size: self.size, block_size: 512, is_read_only: false }
+        let size = self.size.load(Ordering::Relaxed);
+        Namespace { identifier, size, block_size: 512, is_read_only: false }
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
@@ -222,8 +227,8 @@ impl Target {
     ) -> Result<bool, End> {
         let mut shared = self.shared();
         let now = self.now();
-        let path = Path { state: PathState::Optimized, changes: 0 };
-        let volume = Volume { namespace: self.namespace(), path, health: Health::default() };
+        let volume =
+            Volume { namespace: self.namespace(), path: shared.path, health: Health::default() };
         let Shared { volume: of_volume, discovery, directory, .. } = &mut *shared;
         let (subsystem, subject, called) = match kind {
             Kind::Volume => (of_volume, Subject::Volume(&volume), NAME),
@@ -271,6 +276,25 @@ impl Target {
         self.engine.add_frontend(self.volume, id, "flush".into(), Box::new(flusher), |_| {});
     }
 
+    /// Does what a line says, and has the hosts told.
+    fn change(&self, line: &str) {
+        let mut shared = self.shared();
+        let notice = match line {
+            "grow" => {
+                let half = self.size.load(Ordering::Relaxed);
+                self.size.store(half * 2, Ordering::Relaxed);
+                Notice::Namespace
+            }
+            line => {
+                let is_lost = line == "lost";
+                let state = if is_lost { PathState::Inaccessible } else { PathState::Optimized };
+                shared.path = Path { state, changes: shared.path.changes + 1 };
+                Notice::Path
+            }
+        };
+        shared.volume.notify(notice);
+    }
+
     fn next(&self, shared: &mut Shared) -> FrontendId {
         shared.next += 1;
         FrontendId(shared.next)
@@ -289,7 +313,8 @@ impl Target {
                 controller.disconnect(name.queue);
             }
         });
-        let queue = IoQueue { connection, namespace: self.namespace(), host, rest, deleted };
+        let (namespace, size) = (self.namespace(), self.size.clone());
+        let queue = IoQueue { connection, namespace, size, host, rest, deleted };
         let make = front_end(OwnedFd::from(stream), queue);
         let seat = Seat { target: self.clone(), name };
         let make =
@@ -353,6 +378,7 @@ fn main() -> io::Result<()> {
     let listener = TcpListener::bind(format!("127.0.0.1:{port}"))?;
     let target = Target::new(&cluster, listener.local_addr()?, host, size);
     println!("listening: {NAME}");
+    let of_input = target.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let target = target.clone();
@@ -365,7 +391,9 @@ fn main() -> io::Result<()> {
             });
         }
     });
-    io::copy(&mut io::stdin(), &mut io::sink())?;
+    for line in io::stdin().lock().lines() {
+        of_input.change(&line?);
+    }
     cluster.detach();
     let verdict = if are_same(&cluster, size)? { "identical" } else { "different" };
     println!("replicas: {verdict}");

@@ -21,6 +21,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_core::{HostId, Instant};
@@ -46,8 +48,11 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct IoQueue {
     /// What [`super::handshake::Handshake::accept`] has returned.
     pub connection: Connection,
-    /// The volume.
+    /// The volume, but for its size.
     pub namespace: Namespace,
+    /// Bytes of the volume. It may grow meanwhile: a command is checked against what there is when
+    /// it comes.
+    pub size: Arc<AtomicU64>,
     /// For whom it asks.
     pub host: HostId,
     /// Bytes that came after Connect.
@@ -198,6 +203,11 @@ impl Queue {
         start.copy_from_slice(&rest);
         self.pending = 0..rest.len();
         self.received = Some(received);
+    }
+
+    /// The volume as it is now.
+    fn namespace(&self) -> Namespace {
+        Namespace { size: self.queue.size.load(Ordering::Relaxed), ..self.queue.namespace }
     }
 
     /// Goes as far as possible.

@@ -23,7 +23,7 @@ impl Queue {
         if entry.opcode == Fabrics::OPCODE {
             return self.fabrics(slot, entry);
         }
-        match Ask::read(entry, transfer, &self.queue.namespace) {
+        match Ask::read(entry, transfer, &self.namespace()) {
             Ok(ask) => {
                 let phase = Phase::Waiting;
                 self.open[slot.index()] = Some(Open { slot, ask, transfer, phase });
@@ -166,6 +166,7 @@ impl Queue {
 
     /// All data of a command is here.
     pub(super) fn data_is_here(&mut self, slot: Slot, context: &mut FrontendContext) {
+        let namespace = self.namespace();
         let Some(open) = &mut self.open[slot.index()] else { return };
         match (&mut open.phase, open.ask) {
             (Phase::Filling(buffer), Ask::Write { offset, durable, .. }) => {
@@ -178,7 +179,7 @@ impl Queue {
             (Phase::Filling(buffer), Ask::Manage { ranges, deallocate }) => {
                 let list = buffer.take();
                 let data = list.as_deref().unwrap_or_default();
-                match io::ranges(data, ranges, &self.queue.namespace) {
+                match io::ranges(data, ranges, &namespace) {
                     Ok(ranges) if deallocate => self.deallocate(slot, ranges, context),
                     Ok(_) => self.answer(slot, Status::Success),
                     Err(status) => self.answer(slot, status),

@@ -1,6 +1,5 @@
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
@@ -41,6 +40,7 @@ impl Bench {
         let queue = IoQueue {
             connection: open(&host, true),
             namespace: NAMESPACE,
+            size: Arc::new(AtomicU64::new(NAMESPACE.size)),
             host: HostId(5),
             rest,
             deleted: Box::new(move || deleted.store(true, Ordering::Relaxed)),
@@ -344,6 +344,18 @@ fn what_is_refused_never_reaches_the_volume() {
     ];
     assert_eq!(bench.answers(), expected);
     assert!(bench.submitted.is_empty());
+}
+
+#[test]
+fn a_volume_that_has_grown_takes_more() {
+    let mut bench = Bench::new(1 << 20);
+    let mut behind = read(3, 1);
+    behind[40..44].copy_from_slice(&((NAMESPACE.size / 512) as u32).to_le_bytes());
+    bench.command(&behind, &[]);
+    assert_eq!(bench.answers(), [(3, Status::OutOfRange)]);
+    bench.queue.queue.size.fetch_add(512, Ordering::Relaxed);
+    bench.command(&behind, &[]);
+    assert!(matches!(bench.submitted[0].1, Operation::Read { offset, .. } if offset == 64 << 20));
 }
 
 #[test]
