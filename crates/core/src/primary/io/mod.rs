@@ -10,6 +10,7 @@ mod parts;
 pub(super) mod ranges;
 pub(super) mod rebuild_waits;
 mod rebuilds;
+mod requesting;
 pub(super) mod requests;
 mod reservations;
 pub(super) mod stability;

@@ -1,19 +1,11 @@
-//! Requests of clients: accepted, locked, sent, answered once.
+//! Requests of clients and of the primary itself that are under way. What is done for them is in
+//! [`super::requesting`].
 
 mod invariants;
 
-use core::ops::Range;
-
-use super::exclusions::Exclusion;
-use super::ranges::Ready;
 use crate::ids::*;
 use crate::operation::{Extent, Operation, Reply, RequestError};
-use crate::payload::Payload;
 use crate::primary::io::compare::Comparison;
-use crate::primary::{Context, Phase, Primary, PrimaryEffect};
-use crate::range_lock::LockMode;
-use crate::settings::{MAX_COMPARE, MAX_REQUEST};
-use crate::stripe::Geometry;
 use crate::time::Instant;
 
 /// Numbers requests inside the primary; also the number of a request's lock.
@@ -44,7 +36,7 @@ pub(in crate::primary) struct Asked<P> {
 
 /// What keeps others out of a request's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestLock {
+pub(super) enum RequestLock {
     None,
     /// A lock on the range here.
     Local,
@@ -61,9 +53,9 @@ pub(in crate::primary) struct Request<P> {
     pub host: HostId,
     /// What is asked; taken when it is sent.
     pub operation: Option<Operation<P>>,
-    lock: RequestLock,
+    pub(super) lock: RequestLock,
     /// Whether its owner ends it, and not its last part: a check has several rounds of parts.
-    is_kept: bool,
+    pub(super) is_kept: bool,
     /// Parts that do not permit the answer yet.
     pub unanswered: usize,
     /// Parts that some replica has not carried out yet.
@@ -77,301 +69,8 @@ pub(in crate::primary) struct Request<P> {
     pub extents: Vec<(u64, Vec<Extent>)>,
 }
 
-impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
-        let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
-            || self.exclusions.are_joining() && self.suspension.failing().is_none();
-        if is_early {
-            // It is checked, and its range locked, when it may be served.
-            return self.early.push(asked);
-        }
-        let Asked { client, host, operation } = asked;
-        if let Some(error) = self.refusal(&operation) {
-            return client.refuse(cx, error);
-        }
-        self.requested_at = Some(cx.now);
-        self.accept(Some(client), host, operation);
-    }
-
-    /// Why a request can't even be accepted.
-    fn refusal(&self, operation: &Operation<P>) -> Option<RequestError> {
-        match &self.phase {
-            Phase::Detaching(_) | Phase::Ended => return Some(RequestError::Detached),
-            Phase::Idle | Phase::Starting(_) | Phase::Serving => {}
-        }
-        if let Some(error) = self.suspension.failing() {
-            return Some(error);
-        }
-        let geometry = self.view.as_ref().map(|view| view.geometry);
-        match geometry {
-            Some(geometry) if is_valid(geometry, operation) => None,
-            _ => Some(RequestError::Invalid),
-        }
-    }
-
-    /// Requests may be served: takes in those that came before.
-    pub(in crate::primary) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
-        for asked in core::mem::take(&mut self.early) {
-            self.request(cx, asked);
-        }
-    }
-
-    /// Takes a request in and asks for its lock.
-    pub(in crate::primary) fn accept(
-        &mut self,
-        client: Option<Client>,
-        host: HostId,
-        operation: Operation<P>,
-    ) -> RequestNumber {
-        let number = self.next_request();
-        let cluster_locks =
-            matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
-        let range = operation.range();
-        let mode = if operation.changes_data() { LockMode::Exclusive } else { LockMode::Shared };
-        let lock = match &range {
-            None => RequestLock::None,
-            Some(_) if cluster_locks => RequestLock::ClusterLock,
-            Some(_) => RequestLock::Local,
-        };
-        let operation = Some(operation);
-        let request = Request { client, host, operation, lock, ..Request::new() };
-        self.requests.insert(number, request);
-        match range {
-            Some(range) if cluster_locks => self.cluster_locks.want(number, range),
-            Some(range) => self.ranges.lock(number, range, mode),
-            None => self.ranges.go_on(number),
-        }
-        number
-    }
-
-    fn next_request(&mut self) -> RequestNumber {
-        RequestNumber(self.next_number())
-    }
-
-    /// A request of the primary itself, of so many parts.
-    pub(in crate::primary) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
-        let number = self.next_request();
-        let request = Request { unanswered: parts, unfinished: parts, ..Request::new() };
-        self.requests.insert(number, request);
-        number
-    }
-
-    /// A request of the primary itself that keeps everybody out of a range for several rounds of
-    /// parts, until [`Self::end_kept`].
-    pub(in crate::primary) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
-        if self.has_others() {
-            return self.cluster_lock_for_itself(range);
-        }
-        let number = self.accept_kept(RequestLock::Local);
-        self.ranges.lock(number, range, LockMode::Exclusive);
-        number
-    }
-
-    /// A request of the primary itself that locks a range until [`Self::end_kept`].
-    pub(in crate::primary) fn cluster_lock_for_itself(
-        &mut self,
-        range: Range<u64>,
-    ) -> RequestNumber {
-        let number = self.accept_kept(RequestLock::ClusterLock);
-        self.cluster_locks.want(number, range);
-        number
-    }
-
-    fn accept_kept(&mut self, lock: RequestLock) -> RequestNumber {
-        let number = self.next_request();
-        self.requests.insert(number, Request { lock, is_kept: true, ..Request::new() });
-        number
-    }
-
-    /// The next round of parts of a check.
-    pub(in crate::primary) fn expect_parts(&mut self, number: RequestNumber, parts: usize) {
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.unanswered = parts;
-            request.unfinished = parts;
-        }
-    }
-
-    /// What a range was kept for is over: gives it back.
-    pub(in crate::primary) fn end_kept(&mut self, number: RequestNumber) {
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.is_kept = false;
-        }
-        self.forget_if_over(number);
-    }
-
-    /// Sends what has its lock, if everybody has adopted the view.
-    pub(in crate::primary) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
-        while self.can_send() {
-            match self.ranges.next() {
-                None => return,
-                Some(Ready::ClusterLock(lock)) => self.yield_range(cx, lock),
-                Some(Ready::Request(number)) => self.go_on(cx, number),
-            }
-        }
-    }
-
-    /// A request has its range, or has read what it is to compare.
-    fn go_on(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
-        if self.begin_kept(cx, number) {
-            return;
-        }
-        let Some(request) = self.requests.get_mut(&number) else {
-            return; // It was granted a cluster range lock, and has failed since.
-        };
-        if let Some(comparison) = request.comparison.take() {
-            self.compare(cx, number, comparison);
-        } else if let Some(operation) = request.operation.take() {
-            self.dispatch_permitted(cx, number, operation);
-        }
-    }
-
-    /// Goes on with what a range is kept for, if it is that.
-    fn begin_kept(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) -> bool {
-        if self.is_check(number) {
-            self.check_locked(cx);
-            return true;
-        }
-        match self.exclusions.granted(number) {
-            None => return false,
-            Some(Exclusion::Joining) => self.joined(cx, number),
-            Some(Exclusion::Clearing(command)) => self.end_clearing(cx, number, command, Ok(())),
-        }
-        true
-    }
-
-    /// A part permits the answer now, or has failed.
-    pub(in crate::primary) fn part_answered(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        number: RequestNumber,
-        error: Option<RequestError>,
-    ) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        request.unanswered -= 1;
-        request.error = request.error.or(error);
-        if request.unanswered == 0 {
-            self.reply(cx, number);
-        }
-    }
-
-    /// Every member has carried out a part.
-    pub(in crate::primary) fn part_finished(&mut self, number: RequestNumber) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        request.unfinished -= 1;
-        if request.unfinished == 0 && request.comparison.is_some() {
-            return self.ranges.go_on(number);
-        }
-        self.forget_if_over(number);
-    }
-
-    /// Answers the client. Overlapping writes wait until every member has carried out this request
-    /// or has left, so that a resend never meets a later write (W2). Overlapping reads may pass
-    /// once a write has succeeded; one that failed must not be seen to come and go.
-    pub(in crate::primary) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        if request.comparison.is_some() {
-            return; // Only what there is has been read.
-        }
-        let succeeded = request.error.is_none();
-        if let Some(client) = request.client.take() {
-            self.suspension.answered();
-            let result = request.outcome();
-            cx.effects.push(PrimaryEffect::Reply { request: client.request, result });
-        }
-        if succeeded && !self.is_check(number) {
-            self.let_readers_pass(number);
-        }
-        self.forget_if_over(number);
-    }
-
-    fn let_readers_pass(&mut self, number: RequestNumber) {
-        let is_unfinished = |r: &Request<P>| r.lock == RequestLock::Local && r.unfinished > 0;
-        if self.requests.get(&number).is_some_and(is_unfinished) {
-            self.ranges.let_readers_pass(number);
-        }
-    }
-
-    fn unlock(&mut self, number: RequestNumber) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        match core::mem::replace(&mut request.lock, RequestLock::None) {
-            RequestLock::None => {}
-            RequestLock::Local => self.ranges.unlock(number),
-            RequestLock::ClusterLock => self.cluster_locks.end(number),
-        }
-    }
-
-    fn forget_if_over(&mut self, number: RequestNumber) {
-        let is_over = self.requests.get(&number).is_some_and(|request| {
-            let has_parts = request.unanswered > 0 || request.unfinished > 0;
-            let has_steps = request.operation.is_some() || request.comparison.is_some();
-            !has_parts && !request.is_kept && !has_steps
-        });
-        if is_over {
-            self.unlock(number);
-            self.requests.remove(&number);
-        }
-    }
-
-    /// Fails every request of a client.
-    pub(in crate::primary) fn fail_requests(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        error: RequestError,
-    ) {
-        self.fail_early(cx, error, |_| true);
-        let waiting = self.requests.keys().copied().collect();
-        self.fail_accepted(cx, error, waiting);
-    }
-
-    /// Fails those of these requests that a client waits for. Parts that were sent stay until every
-    /// member has them or has left (W2).
-    pub(in crate::primary) fn fail_accepted(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        error: RequestError,
-        waiting: Vec<RequestNumber>,
-    ) {
-        for number in waiting {
-            let Some(request) = self.requests.get_mut(&number) else { continue };
-            let Some(client) = request.client.take() else { continue };
-            let never_sent = request.operation.take().is_some();
-            request.comparison = None;
-            request.error = Some(error);
-            client.refuse(cx, error);
-            if !never_sent {
-                self.forget_reads_of(number);
-            }
-            // Also what has read and waits to compare: nothing of it is under way.
-            self.forget_if_over(number);
-        }
-        let (requests, cluster_locks) = (&self.requests, &self.cluster_locks);
-        self.ranges.keep_ready(|ready| match ready {
-            Ready::Request(number) => requests.contains_key(&number),
-            Ready::ClusterLock(lock) => cluster_locks.are_honoured_by(lock),
-        });
-    }
-
-    /// Fails those requests that came before any may be served.
-    pub(in crate::primary) fn fail_early(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        error: RequestError,
-        fails: impl Fn(&Client) -> bool,
-    ) {
-        for asked in self.early.extract_if(.., |asked| fails(&asked.client)) {
-            asked.client.refuse(cx, error);
-        }
-    }
-}
-
-impl Client {
-    fn refuse<P>(self, cx: &mut Context<'_, P>, error: RequestError) {
-        cx.effects.push(PrimaryEffect::Reply { request: self.request, result: Err(error) });
-    }
-}
-
 impl<P> Request<P> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             client: None,
             host: HostId(0),
@@ -388,7 +87,7 @@ impl<P> Request<P> {
         }
     }
 
-    fn outcome(&mut self) -> Result<Reply<P>, RequestError> {
+    pub(super) fn outcome(&mut self) -> Result<Reply<P>, RequestError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -424,29 +123,4 @@ fn join_extents(parts: &[(u64, Vec<Extent>)]) -> Vec<Extent> {
         }
     }
     joined
-}
-
-/// Whether a request lies inside the volume, on whole blocks, and is not too long.
-fn is_valid<P: Payload>(geometry: Geometry, operation: &Operation<P>) -> bool {
-    let (offset, length, most) = match operation {
-        Operation::Flush => return true,
-        Operation::Read { offset, length } => (*offset, u64::from(*length), MAX_REQUEST.into()),
-        Operation::Write { offset, payload, .. } => {
-            (*offset, u64::from(payload.length()), MAX_REQUEST.into())
-        }
-        Operation::CompareAndWrite { offset, expected, payload, .. } => {
-            if expected.length() != payload.length() {
-                return false;
-            }
-            (*offset, u64::from(payload.length()), MAX_COMPARE.into())
-        }
-        Operation::Zero { offset, length, .. } | Operation::Map { offset, length } => {
-            (*offset, *length, u64::MAX)
-        }
-    };
-    let block = u64::from(geometry.block_size);
-    (1..=most).contains(&length)
-        && offset % block == 0
-        && length % block == 0
-        && offset.checked_add(length).is_some_and(|end| end <= geometry.size)
 }
