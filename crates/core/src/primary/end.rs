@@ -67,12 +67,12 @@ impl<P: Payload> Primary<P> {
             return self.end(cx, EndReason::DetachedUnclean);
         }
         match detaching.step {
-            Step::Draining if self.requests.is_empty() && self.parts.is_empty() => {
+            Step::Draining if self.requests.are_over() && self.parts.is_empty() => {
                 let flush = self.accept(None, HostId(0), Operation::Flush);
                 self.detach_step(Step::Flushing(flush));
                 self.dispatch_ready(cx);
             }
-            Step::Flushing(number) if !self.requests.contains_key(&number) => {
+            Step::Flushing(number) if !self.requests.is_under_way(number) => {
                 if self.writes.are_unflushed() {
                     return self.end(cx, EndReason::DetachedUnclean);
                 }
@@ -139,7 +139,7 @@ impl<P: Payload> Primary<P> {
 
     /// Gives back what an ended primary holds; its status stays.
     pub(super) fn release_everything(&mut self) {
-        self.requests.clear();
+        self.requests.forget();
         self.ranges.forget();
         self.parts.clear();
         self.unplaced.clear();

@@ -2,6 +2,7 @@
 //! said: if not, this code is wrong. It is checked where assertions are on: in the simulator, in
 //! tests and under the fuzzers. The labels are those of `docs/rules.md`.
 
+use super::io::requests::RequestLock;
 use super::membership::peer::Peer;
 use super::{Phase, Primary};
 use crate::payload::Payload;
@@ -12,12 +13,16 @@ impl<P: Payload> Primary<P> {
     /// Panics if an invariant of this machine, or of one of its parts, does not hold.
     pub(super) fn check_invariants(&self, now: Instant) {
         if matches!(self.phase, Phase::Ended) {
-            return assert!(self.requests.is_empty() && self.early.is_empty(), "I11: not answered");
+            return assert!(self.requests.are_answered(), "I11: not answered");
         }
         self.ranges.check_invariants();
         self.writes.check_invariants();
         self.check_waits(now);
-        self.check_requests();
+        self.requests.check_invariants(|number, lock| match lock {
+            RequestLock::None => false,
+            RequestLock::Local => self.ranges.are_granted_to(number),
+            RequestLock::ClusterLock => self.cluster_locks.are_granted_to(number),
+        });
         self.check_parts();
         // Until it serves it knows of replicas by older views, and waits for confirmations of
         // others.
@@ -34,8 +39,7 @@ impl<P: Payload> Primary<P> {
         let longest = (self.lease().time() / 4).max(self.config.settings.reconnect_grace);
         let is_awake = self.tick_at <= now + longest;
         assert!(matches!(self.phase, Phase::Idle) || is_awake, "I11: nothing wakes it up");
-        let is_awaited = self.requests.values().any(|request| request.client.is_some());
-        self.suspension.check_invariants(is_awaited);
+        self.suspension.check_invariants(self.requests.waits().next().is_some());
     }
 
     /// The sets by which answers are counted are those of the view.

@@ -35,7 +35,7 @@ use self::io::exclusions::Exclusions;
 use self::io::part::Part;
 use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
-use self::io::requests::{Asked, Client, Request, RequestNumber};
+use self::io::requests::{Asked, Client, Requests};
 use self::io::stability::Stability;
 use self::io::writes::Writes;
 use self::membership::peers::{MirrorPeers, Peers};
@@ -72,11 +72,7 @@ pub struct Primary<P> {
     silences: Silences,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
-    /// Requests that came before any may be served.
-    early: Vec<Asked<P>>,
-    requests: RisingMap<RequestNumber, Request<P>>,
-    /// When a client last asked for anything.
-    requested_at: Option<Instant>,
+    requests: Requests<P>,
     ranges: Ranges,
     cluster_locks: ClusterLocks,
     exclusions: Exclusions,
@@ -139,9 +135,7 @@ impl<P: Payload> Primary<P> {
             calls: Calls::new(now),
             silences: Silences::default(),
             fence_notices: Vec::new(),
-            early: Vec::new(),
-            requests: RisingMap::default(),
-            requested_at: None,
+            requests: Requests::default(),
             ranges: Ranges::default(),
             cluster_locks: ClusterLocks::default(),
             exclusions: Exclusions::default(),

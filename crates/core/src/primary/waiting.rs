@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::io::requests::{Client, Request, RequestNumber};
+use super::io::requests::{Client, RequestNumber};
 use super::membership::peer::Peer;
 use super::membership::peers::MirrorPeers;
 use super::suspension::Waiters;
@@ -62,8 +62,7 @@ impl<P: Payload> Primary<P> {
         let now = cx.now;
         let is_long = |client: &Client| now.since(client.since) >= limit;
         self.fail_early(cx, error, is_long);
-        let clients = self.requests.iter().filter(|(_, r)| r.client.as_ref().is_some_and(is_long));
-        let long: Vec<_> = clients.map(|(number, _)| *number).collect();
+        let long = self.requests.of_clients(is_long);
         if !long.is_empty() {
             let held_up = self.held_up();
             self.fail_accepted(cx, error, long.into_iter().filter(held_up).collect());
@@ -80,9 +79,7 @@ impl<P: Payload> Primary<P> {
         let is_eviction = |pending: &PendingEdit| matches!(pending.edit(), Edit::Evict(_));
         let is_any = mirrors.contains(&true)
             || self.calls.edits().iter().chain(self.edits.iter()).any(is_eviction);
-        let is_waiting = |(_, request): &(&RequestNumber, &Request<P>)| request.operation.is_some();
-        let waiting = self.requests.iter().filter(|_| is_any).filter(is_waiting);
-        let waiting: BTreeSet<_> = waiting.map(|(number, _)| *number).collect();
+        let waiting: BTreeSet<_> = self.requests.unsent().filter(|_| is_any).collect();
         let is_all = !self.can_send();
         move |number| is_all || begun.contains(number) || waiting.contains(number)
     }
@@ -113,10 +110,9 @@ impl<P: Payload> Primary<P> {
 
     /// Who waits, and whether what they wait for at present has a limit.
     fn waiters(&self) -> Waiters {
-        let clients = self.requests.values().filter_map(|request| request.client);
         let reason = self.suspension.reason();
         Waiters {
-            oldest: clients.map(|client| client.since).min(),
+            oldest: self.requests.waits().min(),
             has_limit: reason.is_some_and(|why| self.patience(why).0.is_some()),
         }
     }

@@ -24,9 +24,8 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         comparison: Comparison<P>,
     ) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
         let (offset, length) = (comparison.offset, comparison.expected.length());
-        request.comparison = Some(comparison);
+        self.requests.will_compare(number, comparison);
         self.dispatch(cx, number, Operation::Read { offset, length });
     }
 
@@ -37,19 +36,11 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         comparison: Comparison<P>,
     ) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
         let Comparison { offset, expected, payload, durable } = comparison;
-        let found = core::mem::take(&mut request.data);
-        request.differs_at = found
-            .iter()
-            .filter_map(|(from, piece)| {
-                let wanted = expected.slice(*from, piece.length());
-                piece.first_difference(&wanted).map(|at| from + at)
-            })
-            .min();
-        if request.error.is_some() || request.differs_at.is_some() {
-            return self.reply(cx, number);
+        if self.requests.compare(number, &expected) {
+            self.dispatch(cx, number, Operation::Write { offset, payload, durable });
+        } else {
+            self.reply(cx, number);
         }
-        self.dispatch(cx, number, Operation::Write { offset, payload, durable });
     }
 }

@@ -81,7 +81,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether clients have asked for anything lately.
     pub(in crate::primary) fn is_busy(&self, now: Instant) -> bool {
-        self.requested_at.is_some_and(|at| now.since(at) < BUSY_FOR)
+        self.requests.came_within(BUSY_FOR, now)
     }
 
     pub(in crate::primary) fn rebuild_progress(

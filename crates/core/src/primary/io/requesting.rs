@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::exclusions::Exclusion;
 use super::ranges::Ready;
-use super::requests::{Asked, Client, Request, RequestLock, RequestNumber};
+use super::requests::{Answer, Asked, Client, Failed, RequestLock, RequestNumber, Step};
 use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
@@ -20,13 +20,13 @@ impl<P: Payload> Primary<P> {
             || self.exclusions.are_joining() && self.suspension.failing().is_none();
         if is_early {
             // It is checked, and its range locked, when it may be served.
-            return self.early.push(asked);
+            return self.requests.wait(asked);
         }
         let Asked { client, host, operation } = asked;
         if let Some(error) = self.refusal(&operation) {
             return client.refuse(cx, error);
         }
-        self.requested_at = Some(cx.now);
+        self.requests.note_asked(cx.now);
         self.accept(Some(client), host, operation);
     }
 
@@ -48,7 +48,7 @@ impl<P: Payload> Primary<P> {
 
     /// Requests may be served: takes in those that came before.
     pub(in crate::primary) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
-        for asked in core::mem::take(&mut self.early) {
+        for asked in self.requests.take_early() {
             self.request(cx, asked);
         }
     }
@@ -70,9 +70,7 @@ impl<P: Payload> Primary<P> {
             Some(_) if cluster_locks => RequestLock::ClusterLock,
             Some(_) => RequestLock::Local,
         };
-        let operation = Some(operation);
-        let request = Request { client, host, operation, lock, ..Request::new() };
-        self.requests.insert(number, request);
+        self.requests.begin(number, client, host, operation, lock);
         match range {
             Some(range) if cluster_locks => self.cluster_locks.want(number, range),
             Some(range) => self.ranges.lock(number, range, mode),
@@ -88,8 +86,7 @@ impl<P: Payload> Primary<P> {
     /// A request of the primary itself, of so many parts.
     pub(in crate::primary) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
         let number = self.next_request();
-        let request = Request { unanswered: parts, unfinished: parts, ..Request::new() };
-        self.requests.insert(number, request);
+        self.requests.begin_internal(number, parts);
         number
     }
 
@@ -99,7 +96,8 @@ impl<P: Payload> Primary<P> {
         if self.has_others() {
             return self.cluster_lock_for_itself(range);
         }
-        let number = self.accept_kept(RequestLock::Local);
+        let number = self.next_request();
+        self.requests.keep(number, RequestLock::Local);
         self.ranges.lock(number, range, LockMode::Exclusive);
         number
     }
@@ -109,30 +107,15 @@ impl<P: Payload> Primary<P> {
         &mut self,
         range: Range<u64>,
     ) -> RequestNumber {
-        let number = self.accept_kept(RequestLock::ClusterLock);
+        let number = self.next_request();
+        self.requests.keep(number, RequestLock::ClusterLock);
         self.cluster_locks.want(number, range);
         number
     }
 
-    fn accept_kept(&mut self, lock: RequestLock) -> RequestNumber {
-        let number = self.next_request();
-        self.requests.insert(number, Request { lock, is_kept: true, ..Request::new() });
-        number
-    }
-
-    /// The next round of parts of a check.
-    pub(in crate::primary) fn expect_parts(&mut self, number: RequestNumber, parts: usize) {
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.unanswered = parts;
-            request.unfinished = parts;
-        }
-    }
-
     /// What a range was kept for is over: gives it back.
     pub(in crate::primary) fn end_kept(&mut self, number: RequestNumber) {
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.is_kept = false;
-        }
+        self.requests.end_kept(number);
         self.forget_if_over(number);
     }
 
@@ -152,13 +135,10 @@ impl<P: Payload> Primary<P> {
         if self.begin_kept(cx, number) {
             return;
         }
-        let Some(request) = self.requests.get_mut(&number) else {
-            return; // It was granted a cluster range lock, and has failed since.
-        };
-        if let Some(comparison) = request.comparison.take() {
-            self.compare(cx, number, comparison);
-        } else if let Some(operation) = request.operation.take() {
-            self.dispatch_permitted(cx, number, operation);
+        match self.requests.go_on(number) {
+            Step::Compare(comparison) => self.compare(cx, number, comparison),
+            Step::Send(operation) => self.dispatch_permitted(cx, number, operation),
+            Step::Nothing => {}
         }
     }
 
@@ -183,69 +163,41 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         error: Option<RequestError>,
     ) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        request.unanswered -= 1;
-        request.error = request.error.or(error);
-        if request.unanswered == 0 {
+        if self.requests.part_answered(number, error) {
             self.reply(cx, number);
         }
     }
 
     /// Every member has carried out a part.
     pub(in crate::primary) fn part_finished(&mut self, number: RequestNumber) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        request.unfinished -= 1;
-        if request.unfinished == 0 && request.comparison.is_some() {
-            return self.ranges.go_on(number);
+        if self.requests.part_finished(number) {
+            self.ranges.go_on(number);
+        } else {
+            self.forget_if_over(number);
         }
-        self.forget_if_over(number);
     }
 
     /// Answers the client. Overlapping writes wait until every member has carried out this request
     /// or has left, so that a resend never meets a later write (W2). Overlapping reads may pass
     /// once a write has succeeded; one that failed must not be seen to come and go.
     pub(in crate::primary) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        if request.comparison.is_some() {
-            return; // Only what there is has been read.
-        }
-        let succeeded = request.error.is_none();
-        if let Some(client) = request.client.take() {
-            self.suspension.answered();
-            let result = request.outcome();
-            cx.effects.push(PrimaryEffect::Reply { request: client.request, result });
-        }
-        if succeeded && !self.is_check(number) {
-            self.let_readers_pass(number);
-        }
-        self.forget_if_over(number);
-    }
-
-    fn let_readers_pass(&mut self, number: RequestNumber) {
-        let is_unfinished = |r: &Request<P>| r.lock == RequestLock::Local && r.unfinished > 0;
-        if self.requests.get(&number).is_some_and(is_unfinished) {
-            self.ranges.let_readers_pass(number);
-        }
-    }
-
-    fn unlock(&mut self, number: RequestNumber) {
-        let Some(request) = self.requests.get_mut(&number) else { return };
-        match core::mem::replace(&mut request.lock, RequestLock::None) {
-            RequestLock::None => {}
-            RequestLock::Local => self.ranges.unlock(number),
-            RequestLock::ClusterLock => self.cluster_locks.end(number),
+        if let Some(Answer { reply, lets_readers_pass }) = self.requests.answer(number) {
+            if let Some((request, result)) = reply {
+                self.suspension.answered();
+                cx.effects.push(PrimaryEffect::Reply { request, result });
+            }
+            if lets_readers_pass && !self.is_check(number) {
+                self.ranges.let_readers_pass(number);
+            }
+            self.forget_if_over(number);
         }
     }
 
     fn forget_if_over(&mut self, number: RequestNumber) {
-        let is_over = self.requests.get(&number).is_some_and(|request| {
-            let has_parts = request.unanswered > 0 || request.unfinished > 0;
-            let has_steps = request.operation.is_some() || request.comparison.is_some();
-            !has_parts && !request.is_kept && !has_steps
-        });
-        if is_over {
-            self.unlock(number);
-            self.requests.remove(&number);
+        match self.requests.forget_if_over(number) {
+            None | Some(RequestLock::None) => {}
+            Some(RequestLock::Local) => self.ranges.unlock(number),
+            Some(RequestLock::ClusterLock) => self.cluster_locks.end(number),
         }
     }
 
@@ -256,12 +208,12 @@ impl<P: Payload> Primary<P> {
         error: RequestError,
     ) {
         self.fail_early(cx, error, |_| true);
-        let waiting = self.requests.keys().copied().collect();
+        let waiting = self.requests.of_clients(|_| true);
         self.fail_accepted(cx, error, waiting);
     }
 
-    /// Fails those of these requests that a client waits for. Parts that were sent stay until every
-    /// member has them or has left (W2).
+    /// Fails these requests of clients. Parts that were sent stay until every member has them or has
+    /// left (W2).
     pub(in crate::primary) fn fail_accepted(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -269,21 +221,18 @@ impl<P: Payload> Primary<P> {
         waiting: Vec<RequestNumber>,
     ) {
         for number in waiting {
-            let Some(request) = self.requests.get_mut(&number) else { continue };
-            let Some(client) = request.client.take() else { continue };
-            let never_sent = request.operation.take().is_some();
-            request.comparison = None;
-            request.error = Some(error);
-            client.refuse(cx, error);
-            if !never_sent {
-                self.forget_reads_of(number);
+            if let Some(Failed { client, was_sent }) = self.requests.fail(number, error) {
+                client.refuse(cx, error);
+                if was_sent {
+                    self.forget_reads_of(number);
+                }
+                // Also what has read and waits to compare: nothing of it is under way.
+                self.forget_if_over(number);
             }
-            // Also what has read and waits to compare: nothing of it is under way.
-            self.forget_if_over(number);
         }
         let (requests, cluster_locks) = (&self.requests, &self.cluster_locks);
         self.ranges.keep_ready(|ready| match ready {
-            Ready::Request(number) => requests.contains_key(&number),
+            Ready::Request(number) => requests.is_under_way(number),
             Ready::ClusterLock(lock) => cluster_locks.are_honoured_by(lock),
         });
     }
@@ -295,8 +244,8 @@ impl<P: Payload> Primary<P> {
         error: RequestError,
         fails: impl Fn(&Client) -> bool,
     ) {
-        for asked in self.early.extract_if(.., |asked| fails(&asked.client)) {
-            asked.client.refuse(cx, error);
+        for client in self.requests.take_early_of(fails) {
+            client.refuse(cx, error);
         }
     }
 }

@@ -18,13 +18,13 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let (Some(request), Some(view)) = (self.requests.get_mut(&number), &self.view) else {
-            return;
-        };
-        if request.client.is_none() || view.reservations.permit(request.host, &operation) {
+        let view = self.view.as_ref();
+        let is_permitted =
+            |host| view.is_some_and(|view| view.reservations.permit(host, &operation));
+        if self.requests.host_of(number).is_none_or(is_permitted) {
             return self.dispatch(cx, number, operation);
         }
-        request.error = Some(RequestError::Reserved);
+        self.requests.refuse(number, RequestError::Reserved);
         self.reply(cx, number);
     }
 

@@ -44,7 +44,7 @@ impl<P: Payload> Primary<P> {
             serving: matches!(self.phase, Phase::Serving) && !self.exclusions.are_joining(),
             waiting: self.suspension.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
-            requests: self.requests.values().filter(|r| r.client.is_some()).count(),
+            requests: self.requests.waits().count(),
             unflushed: self.writes.are_unflushed(),
             verify: self.verify.as_ref().map(|verify| verify.status().clone()),
             rewritten: self.bad_ranges.rewritten(),

@@ -110,12 +110,9 @@ impl<P: Payload> Primary<P> {
         let Some(check) = self.check.take() else {
             return; // Nothing is looked after.
         };
-        let request = self.requests.get(&check.number);
-        let is_over = request.map(|it| it.unanswered == 0 && it.unfinished == 0);
+        let has_parts = self.requests.has_parts(check.number);
         match check.step {
-            // The request has ended with everything else.
-            _ if is_over.is_none() => {}
-            _ if is_over == Some(false) || !self.can_send() => self.check = Some(check),
+            _ if has_parts || !self.can_send() => self.check = Some(check),
             Step::Locking => self.check = Some(check),
             Step::Comparing => self.judge_differences(cx, check),
             Step::Fetching => self.rewrite(cx, check),
@@ -190,7 +187,7 @@ impl<P: Payload> Primary<P> {
             return self.put_off(check);
         }
         self.check = Some(check);
-        self.expect_parts(number, pieces.len());
+        self.requests.expect_parts(number, pieces.len());
         for piece in pieces {
             let action = PartAction::Digest { offset: piece.offset, length: piece.length };
             let bytes = piece.offset..piece.offset + u64::from(piece.length);
@@ -274,7 +271,7 @@ impl<P: Payload> Primary<P> {
             return self.check_over(cx, check);
         }
         self.check = Some(check);
-        self.expect_parts(number, reads.len());
+        self.requests.expect_parts(number, reads.len());
         for (index, mirror, wrong, bytes) in reads {
             let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
             let action = PartAction::Read { offset, length };
@@ -287,12 +284,8 @@ impl<P: Payload> Primary<P> {
     fn rewrite(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
         check.step = Step::Rewriting;
         let number = check.number;
-        let read = self.requests.get_mut(&number).map(|request| {
-            request.error = None;
-            core::mem::take(&mut request.data)
-        });
         let mut writes = Vec::new();
-        for (index, payload) in read.into_iter().flatten() {
+        for (index, payload) in self.requests.take_data(number) {
             let Some(difference) = check.differences.get_mut(index as usize) else { continue };
             difference.is_repaired = true;
             writes.push((difference.mirror, difference.bytes.start, payload));
@@ -301,7 +294,7 @@ impl<P: Payload> Primary<P> {
             return self.check_over(cx, check);
         }
         self.check = Some(check);
-        self.expect_parts(number, writes.len());
+        self.requests.expect_parts(number, writes.len());
         for (mirror, offset, payload) in writes {
             let action = PartAction::Write { offset, payload, durable: true };
             self.send_part(cx, number, mirror, 0, action);
@@ -309,7 +302,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn check_over(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
-        let has_failed = self.requests.get(&check.number).is_some_and(|r| r.error.is_some());
+        let has_failed = self.requests.has_failed(check.number);
         self.end_kept(check.number);
         if has_failed {
             check.differences.iter_mut().for_each(|difference| difference.is_repaired = false);

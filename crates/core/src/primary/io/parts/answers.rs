@@ -167,9 +167,7 @@ impl<P: Payload> Primary<P> {
         }
         part.written_by(bit);
         let (number, from) = (part.request(), part.from());
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.extents.push((from, extents));
-        }
+        self.requests.keep_extents(number, from, extents);
         self.confirmations_changed(cx);
         self.check_part(cx, sequence);
     }
@@ -294,11 +292,7 @@ impl<P: Payload> Primary<P> {
 
     /// A flush covers what it covers once its last part is done.
     fn flush_part_done(&mut self, number: RequestNumber, covers: Sequence) {
-        let is_last = self
-            .requests
-            .get(&number)
-            .is_some_and(|request| request.unanswered == 1 && request.error.is_none());
-        if is_last {
+        if self.requests.awaits_last_part(number) {
             self.writes.flush(covers);
         }
     }
@@ -383,9 +377,7 @@ impl<P: Payload> Primary<P> {
             .collect();
         for sequence in reads {
             self.parts.remove(&sequence);
-            if let Some(request) = self.requests.get_mut(&number) {
-                request.unanswered -= 1;
-            }
+            self.requests.part_forgotten(number);
             self.part_finished(number);
         }
     }

@@ -26,10 +26,7 @@ impl<P: Payload> Primary<P> {
             pieces.push((at, (next - at) as u32));
             at = next;
         }
-        if let Some(request) = self.requests.get_mut(&part.request()) {
-            request.unanswered += pieces.len() - 1;
-            request.unfinished += pieces.len() - 1;
-        }
+        self.requests.expect_pieces(part.request(), pieces.len());
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
             let from = part.from() + (at - offset);

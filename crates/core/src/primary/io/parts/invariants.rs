@@ -11,7 +11,7 @@ impl<P: Payload> Primary<P> {
             let is_unplaced = || self.unplaced.contains(sequence);
             part.check_invariants(*sequence, &self.mirrors[part.mirror()], is_unplaced);
         }
-        let unfinished: usize = self.requests.values().map(|request| request.unfinished).sum();
+        let unfinished = self.requests.unfinished_parts();
         assert!(unfinished == self.parts.len(), "I11: {unfinished} of {}", self.parts.len());
         if self.adoption.is_over() {
             self.check_sent();

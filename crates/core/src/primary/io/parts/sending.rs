@@ -71,10 +71,7 @@ impl<P: Payload> Primary<P> {
                 (0..mirrors).map(|mirror| (mirror, 0, flush(mirror))).collect()
             }
         };
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.unanswered = parts.len();
-            request.unfinished = parts.len();
-        }
+        self.requests.expect_parts(number, parts.len());
         for (mirror, from, action) in parts {
             self.send_part(cx, number, mirror, from, action);
         }
@@ -190,10 +187,7 @@ impl<P: Payload> Primary<P> {
             if !part.read_again() {
                 continue;
             }
-            if let Some(request) = self.requests.get_mut(&part.request()) {
-                request.data.retain(|(from, _)| u64::from(*from) != part.from());
-                request.extents.retain(|(from, _)| *from != part.from());
-            }
+            self.requests.forget_read(part.request(), part.from());
             self.unplaced.push_back(*sequence);
         }
     }

@@ -20,9 +20,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn keep_data(&mut self, sequence: Sequence, payload: P) {
         let Some(part) = self.parts.get(&sequence) else { return };
         let (number, from) = (part.request(), part.from() as u32);
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.data.push((from, payload));
-        }
+        self.requests.keep_data(number, from, payload);
     }
 
     /// A read is over. If a replica has lost a checksum there, the range is compared, so that it

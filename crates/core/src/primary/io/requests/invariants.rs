@@ -1,34 +1,42 @@
-//! What must hold of a primary's requests after every step (see [`crate::primary::invariants`]).
+//! What must hold of requests after every step (see [`crate::primary::invariants`]).
 
-use super::{Request, RequestLock, RequestNumber};
+use super::{Request, RequestLock, RequestNumber, Requests, Step};
 use crate::payload::Payload;
-use crate::primary::Primary;
 
-impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn check_requests(&self) {
-        for (number, request) in self.requests.iter() {
-            self.check_request(*number, request);
+impl<P: Payload> Requests<P> {
+    /// Panics if a request contradicts itself, or who has which range. `has_lock`: whether it has
+    /// this lock.
+    pub fn check_invariants(&self, has_lock: impl Fn(RequestNumber, RequestLock) -> bool) {
+        for (number, request) in self.under_way.iter() {
+            request.check_invariants(*number, |lock| has_lock(*number, lock));
         }
     }
 
-    fn check_request(&self, number: RequestNumber, request: &Request<P>) {
-        let Request { unanswered, unfinished, .. } = request;
+    /// Parts of all requests that some replica has not carried out yet.
+    pub fn unfinished_parts(&self) -> usize {
+        self.under_way.values().map(|request| request.unfinished).sum()
+    }
+}
+
+impl<P> Request<P> {
+    fn check_invariants(&self, number: RequestNumber, has_lock: impl Fn(RequestLock) -> bool) {
+        let Self { unanswered, unfinished, .. } = self;
         assert!(unanswered <= unfinished, "I4: {number:?} was answered before its parts");
-        let has_begun = *unfinished > 0 && request.operation.is_none();
-        match request.lock {
+        let has_begun = *unfinished > 0 && !matches!(self.next, Step::Send(_));
+        match self.lock {
             RequestLock::None => {}
             RequestLock::Local => {
-                let is_granted = self.ranges.are_granted_to(number);
-                assert!(is_granted || !has_begun, "I10: {number:?} has no lock on its range");
+                let is_granted = !has_begun || has_lock(self.lock);
+                assert!(is_granted, "I10: {number:?} has no lock on its range");
             }
             RequestLock::ClusterLock => {
-                let is_granted = self.cluster_locks.are_granted_to(number);
-                assert!(is_granted || !has_begun, "I12: {number:?} has no lock of its range");
+                let is_granted = !has_begun || has_lock(self.lock);
+                assert!(is_granted, "I12: {number:?} has no lock of its range");
             }
         }
-        let is_kept = request.is_kept || request.operation.is_some();
-        let is_due = *unfinished > 0 || is_kept || request.comparison.is_some();
-        assert!(is_due, "I11: {number:?} waits for nothing");
+        assert!(!self.is_over(), "I11: {number:?} waits for nothing");
+        let has_ended = self.client.is_some() && self.error.is_some() && *unanswered == 0;
+        assert!(!has_ended || self.next.is_comparison(), "I11: {number:?} has failed in silence");
     }
 }
 

@@ -1,18 +1,19 @@
 //! Each invariant of requests is broken by hand, and found by its label.
 
 use crate::cluster::Bytes;
+use crate::operation::RequestError;
 use crate::primary::Primary;
 use crate::primary::invariants::tests::breaks;
 use crate::primary::io::requests::{Request, RequestLock};
 
 fn request(primary: &mut Primary<Bytes>) -> &mut Request<Bytes> {
-    primary.requests.values_mut().next().expect("a write is under way")
+    primary.requests.under_way.values_mut().next().expect("a write is under way")
 }
 
 #[test]
 fn its_range_is_locked() {
     breaks("I10", |primary| {
-        let number = *primary.requests.keys().next().expect("a write is under way");
+        let number = *primary.requests.under_way.keys().next().expect("a write is under way");
         primary.ranges.unlock(number);
     });
 }
@@ -30,4 +31,11 @@ fn it_is_answered_before_it_is_finished() {
 #[test]
 fn what_is_over_is_forgotten() {
     breaks("I11", |primary| (request(primary).unanswered, request(primary).unfinished) = (0, 0));
+}
+
+#[test]
+fn who_has_failed_is_told() {
+    breaks("I11", |primary| {
+        (request(primary).unanswered, request(primary).error) = (0, Some(RequestError::NoData));
+    });
 }
