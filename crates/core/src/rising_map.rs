@@ -115,11 +115,6 @@ impl<K: Copy + Ord + Into<u64>, T> RisingMap<K, T> {
             .filter_map(|(key, value)| Some((key, value.as_mut()?)))
     }
 
-    /// The keys, in ascending order.
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
-        self.iter().map(|(key, _)| key)
-    }
-
     /// The values, in ascending order of their keys.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.iter().map(|(_, value)| value)

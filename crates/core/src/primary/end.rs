@@ -67,7 +67,7 @@ impl<P: Payload> Primary<P> {
             return self.end(cx, EndReason::DetachedUnclean);
         }
         match detaching.step {
-            Step::Draining if self.requests.are_over() && self.parts.is_empty() => {
+            Step::Draining if self.requests.are_over() && self.parts.are_over() => {
                 let flush = self.accept(None, HostId(0), Operation::Flush);
                 self.detach_step(Step::Flushing(flush));
                 self.dispatch_ready(cx);
@@ -141,9 +141,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn release_everything(&mut self) {
         self.requests.forget();
         self.ranges.forget();
-        self.parts.clear();
-        self.unplaced.clear();
-        self.unconfirmed.clear();
+        self.parts.forget();
         self.rebuild_waits.forget();
         self.edits = Edits::default();
         self.adoption.forget();

@@ -25,14 +25,12 @@ mod suspension;
 mod views;
 mod waiting;
 
-use std::collections::VecDeque;
-
 pub use self::scrub::verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 pub use interface::*;
 
 use self::io::cluster_locks::ClusterLocks;
 use self::io::exclusions::Exclusions;
-use self::io::part::Part;
+use self::io::parts::under_way::Parts;
 use self::io::ranges::Ranges;
 use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{Asked, Client, Requests};
@@ -52,7 +50,6 @@ use crate::ids::*;
 use crate::message::Message;
 use crate::operation::RequestError;
 use crate::payload::Payload;
-use crate::rising_map::RisingMap;
 use crate::time::Instant;
 use crate::view::{Lease, View};
 use core::time::Duration;
@@ -76,11 +73,7 @@ pub struct Primary<P> {
     ranges: Ranges,
     cluster_locks: ClusterLocks,
     exclusions: Exclusions,
-    parts: RisingMap<Sequence, Part<P>>,
-    /// Reads and maps for which no replica could be chosen yet.
-    unplaced: VecDeque<Sequence>,
-    /// Parts whose answer waits until the lease is confirmed.
-    unconfirmed: Vec<Sequence>,
+    parts: Parts<P>,
     rebuild_waits: RebuildWaits,
     stability: Stability,
     /// When the replicas' speed was compared last.
@@ -139,9 +132,7 @@ impl<P: Payload> Primary<P> {
             ranges: Ranges::default(),
             cluster_locks: ClusterLocks::default(),
             exclusions: Exclusions::default(),
-            parts: RisingMap::default(),
-            unplaced: VecDeque::new(),
-            unconfirmed: Vec::new(),
+            parts: Parts::default(),
             rebuild_waits: RebuildWaits::default(),
             stability: Stability::new(now),
             speed_judged_at: now,
@@ -237,7 +228,7 @@ impl<P: Payload> Primary<P> {
         self.watch_stability(cx);
         self.watch_speed(cx);
         let settings = &self.config.settings;
-        let is_idle = self.parts.is_empty()
+        let is_idle = self.parts.are_over()
             && self.adoption.is_over()
             && !self.calls.is_under_way()
             && self.edits.is_empty()

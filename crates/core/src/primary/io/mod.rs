@@ -6,7 +6,7 @@ pub(super) mod cluster_locks;
 mod compare;
 pub(super) mod exclusions;
 pub(super) mod part;
-mod parts;
+pub(super) mod parts;
 pub(super) mod ranges;
 pub(super) mod rebuild_waits;
 mod rebuilds;

@@ -419,4 +419,4 @@ impl Replicas {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -8,4 +8,5 @@ mod blockwise;
 mod invariants;
 mod placing;
 mod sending;
+pub(in crate::primary) mod under_way;
 mod unverified;

@@ -9,6 +9,7 @@ use super::rebuild_waits::{Copied, Drain};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
+use crate::primary::membership::peer::Peer;
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Primary};
 use crate::settings::REGION;
@@ -41,17 +42,18 @@ impl<P: Payload> Primary<P> {
         source: ReplicaId,
     ) {
         let may_ask = self.state_of(replica) == Some(ReplicaState::Rebuilding)
-            && self.state_of(source) == Some(ReplicaState::InSync);
-        let Some(peer) = self.peers.get(&source) else { return };
-        if !may_ask || generation != self.generation() || !self.adoption.is_over() {
+            && self.state_of(source) == Some(ReplicaState::InSync)
+            && generation == self.generation()
+            && self.adoption.is_over();
+        let Some(peer) = self.peers.get(&source).filter(|_| may_ask) else {
             return; // The replica lets go of the range by itself and asks again.
-        }
+        };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let parts: BTreeSet<_> = self
             .parts
-            .iter()
-            .filter(|(_, part)| part.mirror() == mirror && part.may_differ(bit, &range))
-            .map(|(sequence, _)| *sequence)
+            .of_mirror(mirror)
+            .filter(|(_, part)| part.may_differ(bit, &range))
+            .map(|(sequence, _)| sequence)
             .collect();
         if parts.is_empty() {
             let is_busy = self.is_busy(cx.now);
@@ -67,12 +69,14 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
     ) {
         if self.rebuild_waits.are_drained() {
-            return;
+            return; // As nearly always.
         }
         let (generation, is_busy) = (self.generation(), self.is_busy(cx.now));
-        let Some(part) = self.parts.get(&sequence) else { return };
-        let peers = &self.peers;
-        let has_it = |id| peers.get(&id).is_some_and(|peer| part.was_written_by(peer.bit()));
+        let (peers, part) = (&self.peers, self.parts.known(sequence));
+        let has_it = |id| {
+            let peer = peers.get(&id);
+            peer.zip(part).is_some_and(|(peer, part)| part.was_written_by(peer.bit()))
+        };
         self.rebuild_waits.written(sequence, has_it, |drain| {
             let token = drain.token;
             cx.send(drain.link, Message::Drained { generation, token, is_busy }, None);
@@ -89,7 +93,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         progress: RebuildProgress,
     ) {
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let Some(peer) = self.peers.known_mut(replica) else { return };
         peer.rebuilds(progress);
         let mirror = peer.mirror();
         if let Some(RebuildWait::SourceMedium(at)) = progress.waits_for
@@ -151,8 +155,8 @@ impl<P: Payload> Primary<P> {
     /// A replica has everything, and every primary has finished its writes.
     pub(in crate::primary) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let Some(peer) = self.peers.get(&replica).filter(|peer| peer.is_ready()) else { return };
-        if let Some(incarnation) = peer.incarnation()
+        let peer = self.peers.known(replica).filter(|peer| peer.is_ready());
+        if let Some(incarnation) = peer.and_then(Peer::incarnation)
             && is_rebuilding
             && generation == self.generation()
         {

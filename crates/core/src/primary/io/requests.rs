@@ -10,6 +10,7 @@ use crate::ids::*;
 use crate::operation::{Extent, Operation, Reply, RequestError};
 use crate::payload::Payload;
 use crate::primary::io::compare::Comparison;
+use crate::primary::io::part::Part;
 use crate::rising_map::RisingMap;
 use crate::time::Instant;
 use core::time::Duration;
@@ -224,25 +225,25 @@ impl<P: Payload> Requests<P> {
         })
     }
 
-    /// A part has read this.
-    pub fn keep_data(&mut self, number: RequestNumber, from: u32, payload: P) {
-        if let Some(request) = self.known(number) {
-            request.data.push((from, payload));
+    /// One of its parts has read this.
+    pub fn keep_data(&mut self, part: &Part<P>, payload: P) {
+        if let Some(request) = self.known(part.request()) {
+            request.data.push((part.from() as u32, payload));
         }
     }
 
-    /// A part has this map.
-    pub fn keep_extents(&mut self, number: RequestNumber, from: u64, extents: Vec<Extent>) {
-        if let Some(request) = self.known(number) {
-            request.extents.push((from, extents));
+    /// One of its parts has this map.
+    pub fn keep_extents(&mut self, part: &Part<P>, extents: Vec<Extent>) {
+        if let Some(request) = self.known(part.request()) {
+            request.extents.push((part.from(), extents));
         }
     }
 
-    /// What the part that begins there has read is read anew.
-    pub fn forget_read(&mut self, number: RequestNumber, from: u64) {
-        if let Some(request) = self.known(number) {
-            request.data.retain(|(other, _)| u64::from(*other) != from);
-            request.extents.retain(|(other, _)| *other != from);
+    /// What one of its parts has read is read anew.
+    pub fn forget_read(&mut self, part: &Part<P>) {
+        if let Some(request) = self.known(part.request()) {
+            request.data.retain(|(from, _)| u64::from(*from) != part.from());
+            request.extents.retain(|(from, _)| *from != part.from());
         }
     }
 

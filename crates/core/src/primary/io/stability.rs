@@ -68,6 +68,11 @@ impl Stability {
         Self { mirrors: BTreeMap::new(), flushed_at: now, is_wanted: false }
     }
 
+    /// The last write that was sent to a mirror.
+    pub fn last_write(&self, mirror: usize) -> Sequence {
+        self.mirrors.get(&mirror).map_or(Sequence(0), |stability| stability.last)
+    }
+
     fn mirror(&mut self, mirror: usize, now: Instant) -> &mut MirrorStability {
         self.mirrors.entry(mirror).or_insert(MirrorStability {
             through: Sequence(0),
@@ -119,11 +124,10 @@ impl<P: Payload> Primary<P> {
     /// How far all writes to a mirror are finished: what a flush that begins now lets become
     /// stable.
     pub(in crate::primary) fn finished_through(&self, mirror: usize) -> Sequence {
-        let is_unfinished = |part: &Part<P>| part.mirror() == mirror && part.changes_data();
-        let unfinished = self.parts.iter().find(|(_, part)| is_unfinished(part));
+        let unfinished = self.parts.of_mirror(mirror).find(|(_, part)| part.changes_data());
         let held = self.stability.mirrors.get(&mirror).and_then(|mirror| mirror.held);
         let held = held.map(|held| held.first);
-        let first = unfinished.map(|(sequence, _)| *sequence).into_iter().chain(held).min();
+        let first = unfinished.map(|(sequence, _)| sequence).into_iter().chain(held).min();
         first.map_or(self.writes.last(), |first| Sequence(first.0.saturating_sub(1)))
     }
 
@@ -161,16 +165,12 @@ impl<P: Payload> Primary<P> {
 
     /// A session has begun: its replica may have missed what was told.
     pub(in crate::primary) fn tell_stable_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let Some(peer) = self.peers.get(&replica) else { return };
-        let stability = self.stability.mirrors.get(&peer.mirror());
-        if let Some(stability) = stability.filter(|stability| stability.told.0 > 0) {
+        if let Some(peer) = self.peers.known(replica)
+            && let Some(stability) = self.stability.mirrors.get(&peer.mirror())
+            && stability.told.0 > 0
+        {
             tell(cx, peer, self.generation(), stability.told);
         }
-    }
-
-    /// The last write that was sent to a mirror.
-    pub(in crate::primary) fn last_write(&self, mirror: usize) -> Sequence {
-        self.stability.mirrors.get(&mirror).map_or(Sequence(0), |stability| stability.last)
     }
 
     /// A replica's intent log fills up.
@@ -181,10 +181,10 @@ impl<P: Payload> Primary<P> {
         generation: Generation,
     ) {
         if generation != self.generation() || !self.is_member(replica) {
-            return;
+            return; // A member says it again in this generation.
         }
         // Whoever asks may have missed what was told.
-        if let Some(mirror) = self.peers.get(&replica).map(Peer::mirror) {
+        if let Some(mirror) = self.peers.known(replica).map(Peer::mirror) {
             self.tell_stable(cx, mirror);
         }
         self.stability.is_wanted = true;
@@ -215,7 +215,7 @@ impl<P: Payload> Primary<P> {
     fn flush_to_stabilize(&mut self, cx: &mut Context<'_, P>) {
         let is_stabilizing = self.parts.values().any(Part::is_stabilizing);
         if !matches!(self.phase, Phase::Serving) || is_stabilizing || !self.can_send() {
-            return;
+            return; // The next tick sees whether it is still wanted.
         }
         self.stability.flushed_at = cx.now;
         let mirrors = self.mirrors.len();
@@ -228,7 +228,9 @@ impl<P: Payload> Primary<P> {
 }
 
 fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
-    let Some(link) = peer.ready_link() else { return };
-    let last_of_earlier_incarnations = peer.disk().renewed_at();
-    cx.send(link, Message::Stable { generation, through, last_of_earlier_incarnations }, None);
+    // Without a session it is told when one has begun.
+    if let Some(link) = peer.ready_link() {
+        let last_of_earlier_incarnations = peer.disk().renewed_at();
+        cx.send(link, Message::Stable { generation, through, last_of_earlier_incarnations }, None);
+    }
 }

@@ -32,6 +32,22 @@ impl Peers {
         self.known.get_mut(replica)
     }
 
+    /// A replica that a view names by which the primary works, or over whose link something came.
+    #[inline]
+    pub fn known(&self, replica: ReplicaId) -> Option<&Peer> {
+        let peer = self.known.get(&replica);
+        debug_assert!(peer.is_some(), "{replica:?} is not of the volume");
+        peer
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn known_mut(&mut self, replica: ReplicaId) -> Option<&mut Peer> {
+        let peer = self.known.get_mut(&replica);
+        debug_assert!(peer.is_some(), "{replica:?} is not of the volume");
+        peer
+    }
+
     pub fn ids(&self) -> impl Iterator<Item = ReplicaId> {
         self.known.keys().copied()
     }

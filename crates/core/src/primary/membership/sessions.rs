@@ -355,9 +355,9 @@ impl<P: Payload> Primary<P> {
                 >= self.adoption.deadline(self.config.settings.deadline) * deadlines;
         }
         let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
-        let mut parts = self.parts.values().filter(|part| part.mirror() == peer.mirror());
+        let mut parts = self.parts.of_mirror(peer.mirror());
         peer.session().pinged_at().is_some_and(overdue)
-            || parts.any(|part| part.waits_for(bit) && overdue(part.sent_at()))
+            || parts.any(|(_, part)| part.waits_for(bit) && overdue(part.sent_at()))
     }
 
     pub(in crate::primary) fn pong(
@@ -387,18 +387,13 @@ impl<P: Payload> Primary<P> {
 
     /// Holds an answer back until the lease is confirmed.
     pub(in crate::primary) fn await_lease(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        if !self.unconfirmed.contains(&sequence) {
-            self.unconfirmed.push(sequence);
-        }
+        self.parts.await_lease(sequence);
         self.tick_at = self.tick_at.min(cx.now + self.config.settings.reconnect_grace / 4);
     }
 
     /// Somebody has confirmed: gives the answers that waited for it.
     pub(in crate::primary) fn confirmations_changed(&mut self, cx: &mut Context<'_, P>) {
-        if self.unconfirmed.is_empty() {
-            return;
-        }
-        for sequence in core::mem::take(&mut self.unconfirmed) {
+        for sequence in self.parts.take_unconfirmed() {
             self.check_part(cx, sequence);
         }
     }

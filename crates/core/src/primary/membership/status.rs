@@ -63,7 +63,8 @@ impl<P: Payload> Primary<P> {
     fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
         let peer = self.peers.get(&replica)?;
         let unanswered = || {
-            self.parts.values().filter(|p| p.mirror() == peer.mirror() && p.waits_for(peer.bit()))
+            let of_mirror = self.parts.of_mirror(peer.mirror()).map(|(_, part)| part);
+            of_mirror.filter(|part| part.waits_for(peer.bit()))
         };
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         let is_awaited = self.state_of(replica) == Some(ReplicaState::Stale)

@@ -225,7 +225,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn compared_by(&mut self, sequence: Sequence) -> Option<&mut Compared> {
-        self.check.as_mut()?.compared.iter_mut().find(|compared| compared.sequence == sequence)
+        self.check.as_mut()?.compared.iter_mut().find(|compared| compared.is_of(sequence))
     }
 
     fn judge_differences(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
@@ -286,7 +286,8 @@ impl<P: Payload> Primary<P> {
         let number = check.number;
         let mut writes = Vec::new();
         for (index, payload) in self.requests.take_data(number) {
-            let Some(difference) = check.differences.get_mut(index as usize) else { continue };
+            // Each read has the place of its difference for the place where it begins.
+            let difference = &mut check.differences[index as usize];
             difference.is_repaired = true;
             writes.push((difference.mirror, difference.bytes.start, payload));
         }

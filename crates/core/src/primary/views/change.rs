@@ -73,7 +73,7 @@ impl<P: Payload> Primary<P> {
         if let Some(peer) = self.peers.get_mut(&replica) {
             peer.disk_mut().fail(cause);
             let (mirror, bit) = (peer.mirror(), peer.bit());
-            self.take_reads_from(mirror, bit);
+            self.parts.take_reads_from(mirror, bit);
             self.wants_to_leave(replica, cause);
         }
     }

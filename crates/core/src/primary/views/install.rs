@@ -179,7 +179,7 @@ impl<P: Payload> Primary<P> {
             if self.adoption.end_takeover() && !self.exclusions.are_joining() {
                 cx.note(Note::Serving { view: generation, follows: self.adoption.follows() });
             }
-            self.unconfirmed.clear();
+            self.parts.take_unconfirmed();
             self.check_all_parts(cx);
         }
     }

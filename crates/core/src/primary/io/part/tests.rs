@@ -5,22 +5,22 @@ use crate::view::tests::view;
 const NOW: Instant = Instant(5);
 
 /// A mirror of so many in-sync members, the first of which is local.
-pub(super) fn mirror(members: usize) -> MirrorPeers {
+pub(in crate::primary) fn mirror(members: usize) -> MirrorPeers {
     let mut peers = MirrorPeers::default();
     peers.update(&view(1, members).mirrors[0], NodeId(0));
     peers
 }
 
 /// A part that two members have to carry out, or one of them to read.
-pub(super) fn part(action: PartAction<Bytes>) -> Part<Bytes> {
+pub(in crate::primary) fn part(action: PartAction<Bytes>) -> Part<Bytes> {
     Part::new(RequestNumber(1), (0, &mirror(2)), 0, action, NOW)
 }
 
-pub(super) fn write(durable: bool) -> PartAction<Bytes> {
+pub(in crate::primary) fn write(durable: bool) -> PartAction<Bytes> {
     PartAction::Zero { offset: 4096, length: 4096, unmap: false, durable }
 }
 
-pub(super) fn read() -> PartAction<Bytes> {
+pub(in crate::primary) fn read() -> PartAction<Bytes> {
     PartAction::Read { offset: 0, length: 4096 }
 }
 

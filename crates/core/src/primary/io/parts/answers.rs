@@ -1,5 +1,6 @@
 //! What replicas answer to parts, and what follows: the client's answer, the end of the part.
 
+use super::under_way::Parts;
 use crate::ids::*;
 use crate::message::{BlockDigest, Failure};
 use crate::operation::Extent;
@@ -8,45 +9,22 @@ use crate::policy::{ReplicaSet, acknowledged};
 use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
 use crate::primary::membership::peer::Peer;
+use crate::primary::membership::peers::Peers;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
 use crate::view::{Cause, Protocol};
 
 impl<P: Payload> Primary<P> {
-    /// Finds the part that a replica's answer is for, and takes the answer as its confirmation.
-    /// `None` if nothing is asked of it there: the part is over or goes to others now, or this is
-    /// its second word on it.
-    fn answer_for(
-        &mut self,
-        replica: ReplicaId,
-        sequence: Sequence,
-    ) -> Option<(&mut Part<P>, ReplicaSet)> {
-        let (part, peer) = self.answer_of(replica, sequence)?;
-        Some((part, peer.bit()))
-    }
-
-    fn answer_of(
-        &mut self,
-        replica: ReplicaId,
-        sequence: Sequence,
-    ) -> Option<(&mut Part<P>, &mut Peer)> {
-        let peer = self.peers.get_mut(&replica)?;
-        let part = self.parts.get_mut(&sequence)?;
-        if part.mirror() != peer.mirror() || !part.awaits_answer_of(peer.bit()) {
-            return None;
-        }
-        peer.confirm(part.sent_at());
-        Some((part, peer))
-    }
-
     pub(in crate::primary) fn received(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
     ) {
-        if let Some((part, bit)) = self.answer_for(replica, sequence) {
-            part.received_by(bit);
+        if let Some((part, peer)) =
+            answer_for(&mut self.peers, &mut self.parts, (replica, sequence), |_| true)
+        {
+            part.received_by(peer.bit());
             self.check_part(cx, sequence);
         }
     }
@@ -58,31 +36,36 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
         result: Result<(), Failure>,
     ) {
-        let Some((part, peer)) = self.answer_of(replica, sequence) else { return };
+        let fits = |part: &Part<P>| result.is_err() || !part.action().asks_for_content();
+        let Some((part, peer)) =
+            answer_for(&mut self.peers, &mut self.parts, (replica, sequence), fits)
+        else {
+            return; // It means nothing now, or never did.
+        };
         match result {
-            Ok(()) if part.action().asks_for_content() => return,
             Ok(()) => {
                 part.written_by(peer.bit());
                 if part.changes_data() {
                     peer.speed().wrote(cx.now.since(part.sent_at()));
                 }
+                self.drain_progressed(cx, sequence);
             }
-            Err(failure) => self.part_failed(replica, sequence, failure),
-        }
-        if result.is_ok() {
-            self.drain_progressed(cx, sequence);
+            Err(_) if matches!(part.action(), PartAction::Digest { .. }) => {
+                let bit = peer.bit();
+                part.excuse(bit);
+                self.could_not_digest(sequence, bit);
+            }
+            Err(failure) => {
+                part.failed_by(peer.bit(), failure);
+                self.part_failed(replica, sequence, failure);
+            }
         }
         self.confirmations_changed(cx);
         self.check_part(cx, sequence);
     }
 
     fn part_failed(&mut self, replica: ReplicaId, sequence: Sequence, failure: Failure) {
-        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        if let PartAction::Digest { .. } = part.action() {
-            part.excuse(bit);
-            return self.could_not_digest(sequence, bit);
-        }
-        part.failed_by(bit, failure);
+        let Some(part) = self.parts.known(sequence) else { return };
         let (range, is_durable) = (part.action().read_range(), part.action().is_durable());
         let is_one_block = part.is_one_block();
         if is_durable {
@@ -101,7 +84,7 @@ impl<P: Payload> Primary<P> {
     /// A replica could not read a range. What another one has of it is rewritten here, which makes
     /// a disk put a good sector in the place of a bad one; a replica that fails too often leaves.
     fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let Some(peer) = self.peers.known_mut(replica) else { return };
         let (mirror, bit, is_often) = (peer.mirror(), peer.bit(), peer.disk_mut().fail_read());
         if is_often || self.mirrors[mirror].in_sync() & !bit == 0 {
             return self.disk_failed(replica, Failure::Medium);
@@ -117,9 +100,14 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
         digests: Vec<BlockDigest>,
     ) {
-        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let PartAction::Digest { length, .. } = part.action() else { return };
-        if digests.len() == length.div_ceil(BLOCK) as usize {
+        let fits = |part: &Part<P>| match part.action() {
+            PartAction::Digest { length, .. } => digests.len() == length.div_ceil(BLOCK) as usize,
+            _ => false,
+        };
+        if let Some((part, peer)) =
+            answer_for(&mut self.peers, &mut self.parts, (replica, sequence), fits)
+        {
+            let bit = peer.bit();
             part.written_by(bit);
             self.digested(sequence, bit, digests);
             self.confirmations_changed(cx);
@@ -135,20 +123,24 @@ impl<P: Payload> Primary<P> {
         payload: Option<P>,
         is_unverified: bool,
     ) {
-        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let PartAction::Read { length, .. } = *part.action() else { return };
-        let Some(payload) = payload.filter(|p| p.length() == length) else { return };
-        if part.was_written() {
-            return;
+        let length = payload.as_ref().map(P::length);
+        let fits = |part: &Part<P>| match part.action() {
+            PartAction::Read { length: wanted, .. } => length == Some(*wanted),
+            _ => false,
+        };
+        let answer = answer_for(&mut self.peers, &mut self.parts, (replica, sequence), |part| {
+            fits(part) && !part.was_written()
+        });
+        if let (Some((part, peer)), Some(payload)) = (answer, payload) {
+            if is_unverified {
+                part.take_unverified(peer.bit(), payload);
+            } else {
+                part.written_by(peer.bit());
+                self.requests.keep_data(part, payload);
+            }
+            self.confirmations_changed(cx);
+            self.check_part(cx, sequence);
         }
-        if is_unverified {
-            part.take_unverified(bit, payload);
-        } else {
-            part.written_by(bit);
-            self.keep_data(sequence, payload);
-        }
-        self.confirmations_changed(cx);
-        self.check_part(cx, sequence);
     }
 
     pub(in crate::primary) fn extents(
@@ -158,41 +150,47 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
         extents: Vec<Extent>,
     ) {
-        let Some((part, bit)) = self.answer_for(replica, sequence) else { return };
-        let PartAction::Map { length, .. } = *part.action() else { return };
         let mut lengths = extents.iter().map(|extent| extent.length);
         let covered = lengths.try_fold(0u64, u64::checked_add);
-        if part.was_written() || !covered.is_some_and(|c| (1..=u64::from(length)).contains(&c)) {
-            return;
+        let fits = |part: &Part<P>| match part.action() {
+            PartAction::Map { length, .. } => {
+                covered.is_some_and(|covered| (1..=u64::from(*length)).contains(&covered))
+            }
+            _ => false,
+        };
+        let answer = answer_for(&mut self.peers, &mut self.parts, (replica, sequence), |part| {
+            fits(part) && !part.was_written()
+        });
+        if let Some((part, peer)) = answer {
+            part.written_by(peer.bit());
+            self.requests.keep_extents(part, extents);
+            self.confirmations_changed(cx);
+            self.check_part(cx, sequence);
         }
-        part.written_by(bit);
-        let (number, from) = (part.request(), part.from());
-        self.requests.keep_extents(number, from, extents);
-        self.confirmations_changed(cx);
-        self.check_part(cx, sequence);
     }
 
     /// A replica did not run a part because it has adopted another generation. It is resent when
     /// the replica has adopted the primary's.
     pub(in crate::primary) fn part_refused(&mut self, replica: ReplicaId, sequence: Sequence) {
-        let Some(peer) = self.peers.get(&replica) else { return };
+        let Some(peer) = self.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        let Some(part) = self.parts.get_mut(&sequence).filter(|p| p.mirror() == mirror) else {
-            return;
-        };
-        if part.refused_by(bit) {
-            self.unplaced.push_back(sequence);
+        // It may be over, if others have carried it out.
+        let part = self.parts.get_mut(sequence).filter(|part| part.mirror() == mirror);
+        if part.is_some_and(|part| part.refused_by(bit)) {
+            self.parts.await_replica(sequence);
         }
     }
 
     /// Answers and finishes a part, as far as what is known of it permits.
     pub(in crate::primary) fn check_part(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.get(&sequence) else { return };
+        let Some(part) = self.parts.get(sequence) else {
+            return; // It has ended since somebody meant to look at it.
+        };
         if part.is_read() {
             return self.check_read(cx, sequence);
         }
         if !self.adoption.is_over() {
-            return;
+            return; // All parts are looked at when it is.
         }
         if !part.is_answered() && self.may_acknowledge(part) {
             if self.needs_lease(part) && !self.has_lease(part.mirror(), cx.now) {
@@ -207,7 +205,7 @@ impl<P: Payload> Primary<P> {
     }
 
     pub(super) fn check_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        let Some(part) = self.parts.known_mut(sequence) else { return };
         if part.was_written() {
             let mirror = part.mirror();
             if !self.has_lease(mirror, cx.now) {
@@ -218,22 +216,23 @@ impl<P: Payload> Primary<P> {
             let exhausted = self.mirrors[part.mirror()].in_sync() & !part.failed() == 0;
             if !exhausted {
                 part.read_elsewhere();
-                return self.unplaced.push_back(sequence);
+                return self.parts.await_replica(sequence);
             }
             if self.accept_unverified(sequence) {
                 return self.check_read(cx, sequence);
             }
-            if self.parts.get(&sequence).is_some_and(|part| self.may_read_blockwise(part)) {
+            if self.parts.get(sequence).is_some_and(|part| self.may_read_blockwise(part)) {
                 return self.read_blockwise(cx, sequence);
             }
         } else {
-            return;
+            return; // It is not answered yet.
         }
-        let Some(part) = self.parts.remove(&sequence) else { return };
-        self.renew_what_was_read(&part);
-        let error = if part.was_written() { None } else { part.error() };
-        self.part_answered(cx, part.request(), error);
-        self.part_finished(part.request());
+        if let Some(part) = self.parts.end(sequence) {
+            self.renew_what_was_read(&part);
+            let error = if part.was_written() { None } else { part.error() };
+            self.part_answered(cx, part.request(), error);
+            self.part_finished(part.request());
+        }
     }
 
     fn may_acknowledge(&self, part: &Part<P>) -> bool {
@@ -259,7 +258,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn acknowledge(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        let Some(part) = self.parts.known_mut(sequence) else { return };
         let error = part.answer();
         match part.action() {
             PartAction::Flush { .. } | PartAction::Stabilize { .. } | PartAction::Digest { .. } => {
@@ -308,10 +307,10 @@ impl<P: Payload> Primary<P> {
     }
 
     fn finish_if_over(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.get(&sequence) else { return };
-        if !part.is_answered() || part.missing() != 0 {
-            return;
-        }
+        let is_over = |part: &&Part<P>| part.is_answered() && part.missing() == 0;
+        let Some(part) = self.parts.get(sequence).filter(is_over) else {
+            return; // Its client, or a replica, is not done with it.
+        };
         let in_sync = self.mirrors[part.mirror()].in_sync();
         if part.has_failed() && part.targets() & part.written() != 0 && part.failed_targets() != 0 {
             // Answered with an error, and one that rebuilds has it: that one leaves, or, if it
@@ -325,7 +324,7 @@ impl<P: Payload> Primary<P> {
             }
             return;
         }
-        if let Some(part) = self.parts.remove(&sequence) {
+        if let Some(part) = self.parts.end(sequence) {
             if part.is_acknowledged() && part.failed() != 0 {
                 self.remember_lack(part.mirror(), part.failed());
             }
@@ -353,15 +352,13 @@ impl<P: Payload> Primary<P> {
             .values()
             .filter(|peer| peer.mirror() == mirror && peer.disk().lacks_writes());
         let remembered = peers.fold(0, |set, peer| set | peer.bit());
-        let parts = self.parts.values().filter(|part| part.mirror() == mirror);
-        parts
-            .filter(|part| part.is_acknowledged())
-            .fold(remembered, |set, part| set | part.failed())
+        let acknowledged = self.parts.of_mirror(mirror).filter(|(_, part)| part.is_acknowledged());
+        acknowledged.fold(remembered, |set, (_, part)| set | part.failed())
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
     pub(in crate::primary) fn check_all_parts(&mut self, cx: &mut Context<'_, P>) {
-        let all: Vec<_> = self.parts.keys().copied().collect();
+        let all: Vec<_> = self.parts.iter().map(|(sequence, _)| sequence).collect();
         for sequence in all {
             self.check_part(cx, sequence);
         }
@@ -373,12 +370,30 @@ impl<P: Payload> Primary<P> {
             .parts
             .iter()
             .filter(|(_, part)| part.request() == number && part.is_read())
-            .map(|(sequence, _)| *sequence)
+            .map(|(sequence, _)| sequence)
             .collect();
         for sequence in reads {
-            self.parts.remove(&sequence);
+            self.parts.end(sequence);
             self.requests.part_forgotten(number);
             self.part_finished(number);
         }
     }
+}
+
+/// Finds the part that a replica's answer is for, and takes the answer as its confirmation. `None`
+/// if nothing is asked of it there: the part is over or goes to others now, or this is its second
+/// word on it. So also if the answer does not fit what was asked: it counts as none, and the
+/// replica will be late.
+fn answer_for<'a, P: Payload>(
+    peers: &'a mut Peers,
+    parts: &'a mut Parts<P>,
+    (replica, sequence): (ReplicaId, Sequence),
+    fits: impl FnOnce(&Part<P>) -> bool,
+) -> Option<(&'a mut Part<P>, &'a mut Peer)> {
+    let (peer, part) = (peers.known_mut(replica)?, parts.get_mut(sequence)?);
+    if part.mirror() != peer.mirror() || !part.awaits_answer_of(peer.bit()) {
+        return None;
+    }
+    peer.confirm(part.sent_at());
+    fits(part).then_some((part, peer))
 }

@@ -17,9 +17,14 @@ impl<P: Payload> Primary<P> {
 
     /// Puts a read of each block in the place of one that failed.
     pub(super) fn read_blockwise(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.remove(&sequence) else { return };
-        let PartAction::Read { offset, length } = *part.action() else { return };
-        let (end, mut at) = (offset + u64::from(length), offset);
+        let read = self.parts.end(sequence);
+        let Some((part, range)) =
+            read.and_then(|read| read.action().read_range().map(|range| (read, range)))
+        else {
+            debug_assert!(false, "{sequence:?} is a read that has failed");
+            return;
+        };
+        let (end, mut at) = (range.end, range.start);
         let mut pieces = Vec::new();
         while at < end {
             let next = (at + 1).next_multiple_of(BLOCK.into()).min(end);
@@ -29,7 +34,7 @@ impl<P: Payload> Primary<P> {
         self.requests.expect_pieces(part.request(), pieces.len());
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
-            let from = part.from() + (at - offset);
+            let from = part.from() + (at - range.start);
             let mirror = (part.mirror(), &self.mirrors[part.mirror()]);
             let piece = Part::new(part.request(), mirror, from, action, cx.now).of_one_block();
             let sequence = self.add_part(piece);

@@ -8,11 +8,12 @@ use crate::primary::io::part::Part;
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn check_parts(&self) {
         for (sequence, part) in self.parts.iter() {
-            let is_unplaced = || self.unplaced.contains(sequence);
-            part.check_invariants(*sequence, &self.mirrors[part.mirror()], is_unplaced);
+            let is_unplaced = || self.parts.is_unplaced(sequence);
+            part.check_invariants(sequence, &self.mirrors[part.mirror()], is_unplaced);
         }
         let unfinished = self.requests.unfinished_parts();
-        assert!(unfinished == self.parts.len(), "I11: {unfinished} of {}", self.parts.len());
+        let under_way = self.parts.count();
+        assert!(unfinished == under_way, "I11: {unfinished} of {under_way}");
         if self.adoption.is_over() {
             self.check_sent();
         }
@@ -21,7 +22,7 @@ impl<P: Payload> Primary<P> {
     /// What a member has to carry out it has been sent, unless it refused that.
     fn check_sent(&self) {
         for peer in self.peers.values().filter(|peer| peer.is_ready() && !peer.has_refused()) {
-            let of_mirror = self.parts.iter().filter(|(_, part)| part.mirror() == peer.mirror());
+            let of_mirror = self.parts.of_mirror(peer.mirror());
             let mut unsent = of_mirror.filter(|(_, part)| part.unsent() & peer.bit() != 0);
             let unsent = unsent.next().map(|(sequence, _)| sequence);
             assert!(unsent.is_none(), "W2: {:?} is not sent {unsent:?}", peer.id());

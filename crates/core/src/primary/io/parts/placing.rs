@@ -4,6 +4,7 @@
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Primary};
 
 /// How many of the latest parts are looked at to see who has much to answer: more are seldom under
@@ -16,26 +17,29 @@ impl<P: Payload> Primary<P> {
         if !self.can_send() {
             return;
         }
-        for _ in 0..self.unplaced.len() {
-            if let Some(sequence) = self.unplaced.pop_front() {
+        for _ in 0..self.parts.unplaced() {
+            if let Some(sequence) = self.parts.next_unplaced() {
                 self.place_read(cx, sequence);
             }
         }
     }
 
     pub(super) fn place_read(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        let Some(part) = self.parts.get(&sequence) else { return };
+        let Some(part) = self.parts.get(sequence) else {
+            return; // Its client was told meanwhile that it has failed.
+        };
         if part.was_refused() && (self.wants_newest() || self.calls.is_under_way()) {
-            return self.unplaced.push_back(sequence);
+            return self.parts.await_replica(sequence);
         }
         let mirror = &self.mirrors[part.mirror()];
         // One that failed a write lacks it; it is read only if there is no other one to drop it
         // for, and if nobody was told that the write succeeded.
         let is_last = mirror.in_sync().count_ones() == 1;
         let is_usable = |id: &ReplicaId| {
-            let Some(peer) = self.peers.get(id) else { return false };
-            let has_failed = peer.is_failing();
-            peer.is_healthy() && (!has_failed || is_last && self.is_sound(*id))
+            let may_read = |peer: &Peer| {
+                peer.is_healthy() && (!peer.is_failing() || is_last && self.is_sound(*id))
+            };
+            self.peers.get(id).is_some_and(may_read)
         };
         let choose = |set: ReplicaSet| {
             let usable: Vec<_> = mirror.ids(set & !part.failed()).filter(is_usable).collect();
@@ -47,19 +51,16 @@ impl<P: Payload> Primary<P> {
         if bit == 0 && self.accept_unverified(sequence) {
             return self.check_read(cx, sequence);
         }
-        let Some(part) = self.parts.get_mut(&sequence) else { return };
-        if bit == 0 && exhausted {
+        if bit != 0 {
+            self.parts.known_mut(sequence).into_iter().for_each(|part| part.place(bit, cx.now));
+            self.send_unsent(cx, sequence, bit);
+        } else if !exhausted {
+            self.parts.await_replica(sequence);
+        } else if let Some(part) = self.parts.end(sequence) {
             // Those that could have read it have left since: the failure is the answer.
-            let (number, error) = (part.request(), part.error());
-            self.parts.remove(&sequence);
-            self.part_answered(cx, number, error);
-            return self.part_finished(number);
+            self.part_answered(cx, part.request(), part.error());
+            self.part_finished(part.request());
         }
-        if bit == 0 {
-            return self.unplaced.push_back(sequence);
-        }
-        part.place(bit, cx.now);
-        self.send_unsent(cx, sequence, bit);
     }
 
     /// Of these replicas, the one that has the fewest reads to answer; those that have as few take

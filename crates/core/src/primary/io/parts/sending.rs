@@ -116,7 +116,7 @@ impl<P: Payload> Primary<P> {
 
     pub(super) fn add_part(&mut self, part: Part<P>) -> Sequence {
         let sequence = self.writes.send_next();
-        self.parts.insert(sequence, part);
+        self.parts.add(sequence, part);
         sequence
     }
 
@@ -128,12 +128,13 @@ impl<P: Payload> Primary<P> {
         targets: ReplicaSet,
     ) {
         let generation = self.generation();
-        let Some(part) = self.parts.get_mut(&sequence) else { return };
+        let Some(part) = self.parts.known_mut(sequence) else { return };
         let mirror = &self.mirrors[part.mirror()];
         let is_b = self.view.as_ref().is_some_and(|view| view.protocol == Protocol::B);
         for id in mirror.ids(targets & part.unsent()) {
-            let Some(peer) = self.peers.get(&id) else { continue };
-            if let Some(link) = peer.ready_link() {
+            if let Some(peer) = self.peers.known(id)
+                && let Some(link) = peer.ready_link()
+            {
                 part.send_to(peer.bit());
                 let receipt = is_b && mirror.local() & peer.bit() == 0;
                 let id = OperationId { generation, sequence };
@@ -145,13 +146,13 @@ impl<P: Payload> Primary<P> {
 
     /// Sends, in their order, the parts that a replica has not got in its present session.
     pub(in crate::primary) fn resend(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let Some(peer) = self.peers.get(&replica) else { return };
+        let Some(peer) = self.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let unsent: Vec<_> = self
             .parts
-            .iter()
-            .filter(|(_, part)| part.mirror() == mirror && part.unsent() & bit != 0)
-            .map(|(sequence, _)| *sequence)
+            .of_mirror(mirror)
+            .filter(|(_, part)| part.unsent() & bit != 0)
+            .map(|(sequence, _)| sequence)
             .collect();
         for sequence in unsent {
             self.send_unsent(cx, sequence, bit);
@@ -161,20 +162,10 @@ impl<P: Payload> Primary<P> {
     /// A replica's session has ended: what it has not answered was not sent. Its reads go to
     /// another one.
     pub(in crate::primary) fn session_ended(&mut self, replica: ReplicaId) {
-        let Some(peer) = self.peers.get(&replica) else { return };
-        let (mirror, bit) = (peer.mirror(), peer.bit());
-        for part in self.parts.values_mut().filter(|part| part.mirror() == mirror) {
-            part.forget_session(bit);
-        }
-        self.take_reads_from(mirror, bit);
-    }
-
-    /// Reads and maps that a replica has not answered go to another one.
-    pub(in crate::primary) fn take_reads_from(&mut self, mirror: usize, bit: ReplicaSet) {
-        for (sequence, part) in self.parts.iter_mut().filter(|(_, part)| part.mirror() == mirror) {
-            if part.take_read_from(bit) {
-                self.unplaced.push_back(*sequence);
-            }
+        if let Some(peer) = self.peers.known(replica) {
+            let (mirror, bit) = (peer.mirror(), peer.bit());
+            self.parts.of_mirror_mut(mirror).for_each(|part| part.forget_session(bit));
+            self.parts.take_reads_from(mirror, bit);
         }
     }
 
@@ -182,14 +173,7 @@ impl<P: Payload> Primary<P> {
     /// read anew: other primaries may have changed it since, and the new view's members confirm
     /// only that one.
     pub(in crate::primary) fn read_again(&mut self) {
-        for (sequence, part) in self.parts.iter_mut() {
-            part.forget_unverified();
-            if !part.read_again() {
-                continue;
-            }
-            self.requests.forget_read(part.request(), part.from());
-            self.unplaced.push_back(*sequence);
-        }
+        self.parts.read_again(|part| self.requests.forget_read(part));
     }
 
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
@@ -199,24 +183,18 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         has_rebooted: bool,
     ) {
-        let Some(peer) = self.peers.get(&replica) else { return };
-        let last = self.last_write(peer.mirror());
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.disk_mut().renew(last);
+        let Some(peer) = self.peers.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        let parts = self.parts.values_mut().filter(|part| part.mirror() == mirror);
-        for part in parts.filter(|part| !part.is_read()) {
+        peer.disk_mut().renew(self.stability.last_write(mirror));
+        for part in self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read()) {
             part.forget_incarnation(bit, has_rebooted);
         }
     }
 
     /// A replica is no member any more: nothing waits for it, once the others have adopted that.
     pub(in crate::primary) fn forget_target(&mut self, mirror: usize, bit: ReplicaSet) {
-        for part in self.parts.values_mut().filter(|part| part.mirror() == mirror) {
-            if !part.is_read() {
-                part.forget_replica(bit);
-            }
-        }
+        let writes = self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read());
+        writes.for_each(|part| part.forget_replica(bit));
     }
 
     /// The view has changed: parts go to its members.

@@ -10,28 +10,22 @@ impl<P: Payload> Primary<P> {
     /// Nobody else can be asked at present. If a replica has read it the answer is that: others
     /// might not come for as long as the coordinator is away. Returns whether there is one.
     pub(super) fn accept_unverified(&mut self, sequence: Sequence) -> bool {
-        let part = self.parts.get_mut(&sequence);
-        let Some(payload) = part.and_then(Part::accept_unverified) else { return false };
-        self.keep_data(sequence, payload);
-        true
-    }
-
-    /// What was read goes to the request.
-    pub(super) fn keep_data(&mut self, sequence: Sequence, payload: P) {
-        let Some(part) = self.parts.get(&sequence) else { return };
-        let (number, from) = (part.request(), part.from() as u32);
-        self.requests.keep_data(number, from, payload);
+        self.parts.known_mut(sequence).is_some_and(|part| {
+            let payload = part.accept_unverified();
+            let is_accepted = payload.is_some();
+            payload.into_iter().for_each(|payload| self.requests.keep_data(part, payload));
+            is_accepted
+        })
     }
 
     /// A read is over. If a replica has lost a checksum there, the range is compared, so that it
     /// comes back.
     pub(super) fn renew_what_was_read(&mut self, part: &Part<P>) {
-        let (Some(is_vouched_for), Some(range)) =
+        // A map has no range that is read, and what fits its checksum needs nothing.
+        if let (Some(is_vouched_for), Some(range)) =
             (part.is_vouched_for(), part.action().read_range())
-        else {
-            return;
-        };
-        if !self.is_check(part.request()) {
+            && !self.is_check(part.request())
+        {
             self.must_renew(part.mirror(), range, is_vouched_for);
         }
     }

@@ -11,7 +11,7 @@ use crate::stripe::{self, Geometry};
 /// What the in-sync replicas of a mirror say of one piece of the range.
 #[derive(Debug)]
 pub(super) struct Compared {
-    pub sequence: Sequence,
+    sequence: Sequence,
     mirror: usize,
     /// In the mirror, in whole blocks.
     bytes: Range<u64>,
@@ -70,6 +70,11 @@ impl Difference {
 impl Compared {
     pub const fn new(sequence: Sequence, mirror: usize, bytes: Range<u64>) -> Self {
         Self { sequence, mirror, bytes, digests: Vec::new() }
+    }
+
+    /// Whether it is what the part of this number compares.
+    pub fn is_of(&self, part: Sequence) -> bool {
+        self.sequence == part
     }
 
     /// A replica says what it holds.

@@ -13,7 +13,8 @@ fn request(primary: &mut Primary<Bytes>) -> &mut Request<Bytes> {
 #[test]
 fn its_range_is_locked() {
     breaks("I10", |primary| {
-        let number = *primary.requests.under_way.keys().next().expect("a write is under way");
+        let (number, _) = primary.requests.under_way.iter().next().expect("a write is under way");
+        let number = *number;
         primary.ranges.unlock(number);
     });
 }
