@@ -58,7 +58,9 @@ impl<P: Payload> Primary<P> {
 
     /// Takes a detach as far as it goes now.
     pub(super) fn advance_detach(&mut self, cx: &mut Context<'_, P>) {
-        let Phase::Detaching(detaching) = &self.phase else { return };
+        let Phase::Detaching(detaching) = &self.phase else {
+            return; // Nobody has asked for it.
+        };
         let late = cx.now.since(detaching.since) >= self.config.settings.deadline * PATIENCE;
         if self.has_given_up() && (self.adoption.is_over() || late) {
             return self.end(cx, EndReason::Detached);
@@ -93,7 +95,7 @@ impl<P: Payload> Primary<P> {
     /// Ends for good: every request and command is answered, every link closed.
     pub(super) fn end(&mut self, cx: &mut Context<'_, P>, reason: EndReason) {
         if matches!(self.phase, Phase::Ended) {
-            return;
+            return; // What ended it first is the reason.
         }
         let error = match reason {
             EndReason::Fenced | EndReason::Evicted => RequestError::Fenced,

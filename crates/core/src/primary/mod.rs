@@ -219,7 +219,7 @@ impl<P: Payload> Primary<P> {
         self.notice_own_pause(cx.now);
         self.watch_peers(cx);
         if matches!(self.phase, Phase::Ended) {
-            return;
+            return; // The last replica of a mirror has lost what was acknowledged.
         }
         self.watch_primaries(cx.now);
         self.watch_obstacle(cx);
@@ -269,11 +269,11 @@ impl<P: Payload> Primary<P> {
         };
         match message {
             Message::SessionOpened { session, report } => {
-                self.session_opened(cx, link, session, report);
+                self.session_opened(cx, (replica, link), session, report);
             }
             Message::Adopted { generation } => self.adopted(cx, replica, generation),
             Message::Refused { adopted, sequence } => {
-                self.refused(cx, replica, adopted, sequence);
+                self.refused(replica, adopted, sequence);
             }
             Message::DiskFailed { generation, failure } => {
                 self.told_of_failure(replica, generation, failure);
@@ -327,6 +327,13 @@ impl<P: Payload> Primary<P> {
             | Message::ClearBits { .. }
             | Message::WritesFinished { .. } => self.drop_link(cx, link),
         }
+    }
+
+    /// The view that it works by. There is one from the moment when the coordinator has told the
+    /// first, and whoever asks here comes later.
+    fn known_view(&self) -> Option<&View> {
+        debug_assert!(self.view.is_some(), "no view is known yet");
+        self.view.as_ref()
     }
 
     fn generation(&self) -> Generation {

@@ -63,9 +63,8 @@ impl<P: Payload> Primary<P> {
 
     /// Has a view committed that names this primary beside the others. It has to reach every
     /// in-sync replica as they do: it could only do harm without (V5).
-    pub(super) fn join(&mut self, cx: &mut Context<'_, P>) {
-        let Phase::Starting(gathering) = &self.phase else { return };
-        let waited = cx.now.since(gathering.since);
+    /// `waited`: since it was started.
+    pub(super) fn join(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
         let patience = self.config.settings.deadline + self.lease().honoured();
         if let Some(replica) = self.unreached() {
             // The others have it leave, or are dead themselves.
@@ -98,8 +97,9 @@ impl<P: Payload> Primary<P> {
     /// Reads the view again, and has the replicas tell anew what they know.
     pub(super) fn ask_again(&mut self, cx: &mut Context<'_, P>) {
         self.calls.read_at(cx.now + self.config.settings.reconnect_grace);
-        let Phase::Starting(gathering) = &mut self.phase else { return };
-        gathering.reports.clear();
+        if let Phase::Starting(gathering) = &mut self.phase {
+            gathering.reports.clear();
+        }
         let closed = self.peers.close_all(cx.now).into_iter();
         cx.effects.extend(closed.map(|link| PrimaryEffect::Disconnect { link }));
     }
@@ -197,7 +197,7 @@ impl<P: Payload> Primary<P> {
     /// gone: they get the time to answer anew.
     pub(super) fn notice_own_pause(&mut self, now: Instant) {
         if now.since(self.tick_at) < self.config.settings.deadline / 2 {
-            return;
+            return; // It ticks in time.
         }
         self.silences.forget();
         self.peers.values_mut().for_each(|peer| peer.excuse(now));
@@ -223,7 +223,10 @@ impl<P: Payload> Primary<P> {
         for mirror in next.mirrors.clone() {
             let rank = |id: ReplicaId, node: NodeId| (is_usable(id), node == self.config.id.node);
             let source = mirror.in_sync().max_by_key(|record| rank(record.id, record.node));
-            let Some(source) = source.map(|record| record.id) else { continue };
+            let Some(source) = source.map(|record| record.id) else {
+                debug_assert!(false, "a valid view has an in-sync replica in each mirror");
+                continue;
+            };
             for record in mirror.members().filter(|record| record.id != source) {
                 let (state, cause) = match record.state {
                     ReplicaState::InSync => (ReplicaState::Rebuilding, Cause::UncleanEnd),

@@ -37,7 +37,7 @@ impl Gathering {
 impl<P: Payload> Primary<P> {
     pub(super) fn start(&mut self, cx: &mut Context<'_, P>) {
         if !matches!(self.phase, Phase::Idle) {
-            return;
+            return; // It has been started before.
         }
         self.phase = Phase::Starting(Gathering {
             since: cx.now,
@@ -64,8 +64,8 @@ impl<P: Payload> Primary<P> {
                 gathering.surprises = 0;
             }
         }
+        self.update_peers(cx.now, &view);
         self.view = Some(view);
-        self.update_peers(cx.now);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.read_at = Some(cx.now);
         }
@@ -78,22 +78,24 @@ impl<P: Payload> Primary<P> {
 
     /// Goes on with the attach when enough replicas have answered, or have had their time.
     pub(super) fn advance_start(&mut self, cx: &mut Context<'_, P>) {
-        let Phase::Starting(gathering) = &self.phase else { return };
+        let Phase::Starting(Gathering { since, read_at, .. }) = self.phase else {
+            return; // It has begun, or never will.
+        };
         let settings = self.config.settings;
-        let (waited, read_at) = (cx.now.since(gathering.since), gathering.read_at);
+        let waited = cx.now.since(since);
         if waited >= settings.coordinator_patience && self.calls.are_unanswered() {
             return self.end(cx, EndReason::NoCoordinator);
         }
         if !self.calls.may_begin(cx.now) {
-            return;
+            return; // An answer is waited for, or the pause after none.
         }
         let (Some(read_at), false) = (read_at, self.calls.must_read()) else {
             return self.call_read(cx);
         };
         if self.is_surprised(cx) {
-            return;
+            return; // The view is read again, or never was the newest.
         }
-        let waited = cx.now.since(read_at);
+        let (since_start, waited) = (waited, cx.now.since(read_at));
         if !self.adoption.is_over() {
             return self.await_confirmation(cx, waited);
         }
@@ -104,7 +106,7 @@ impl<P: Payload> Primary<P> {
             || (rest_refused && waited >= patience && self.has_sources())
             || waited >= settings.deadline;
         if is_time {
-            self.take_office(cx);
+            self.take_office(cx, since_start);
         }
     }
 
@@ -165,20 +167,23 @@ impl<P: Payload> Primary<P> {
         true
     }
 
-    /// Has a view committed in which this is the primary.
-    fn take_office(&mut self, cx: &mut Context<'_, P>) {
+    /// Has a view committed in which this is the primary. `waited`: since it was started.
+    fn take_office(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
         if !self.has_sources() {
             let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync()));
             let old = in_sync.into_iter().find(|id| self.is_stale_clone(*id));
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::StaleClone));
         }
         if self.hears_predecessor() {
-            return self.await_predecessor(cx);
+            return self.await_predecessor(cx, waited);
         }
         if self.must_join(cx.now) {
-            return self.join(cx);
+            return self.join(cx, waited);
         }
-        let Some(next) = self.inaugural_view() else { return };
+        let Some(next) = self.inaugural_view() else {
+            debug_assert!(false, "each mirror has a replica that can be its source");
+            return;
+        };
         self.call_swap(cx, next);
     }
 
@@ -201,10 +206,9 @@ impl<P: Payload> Primary<P> {
 
     /// A dead one's lease ends, also at a replica that was restarted in between. One that is
     /// answered longer lives.
-    fn await_predecessor(&mut self, cx: &mut Context<'_, P>) {
-        let Phase::Starting(gathering) = &self.phase else { return };
+    fn await_predecessor(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
         let patience = self.config.settings.deadline + self.lease().honoured() * 2;
-        match cx.now.since(gathering.since) < patience {
+        match waited < patience {
             true => self.ask_again(cx),
             false => self.end(cx, EndReason::PredecessorLives),
         }

@@ -47,11 +47,10 @@ impl<P: Payload> Primary<P> {
         }
         let (patience, error) = self.patience(why);
         let waited = self.suspension.waited(cx.now);
-        let Some(limit) = patience.filter(|limit| waited >= *limit) else { return };
+        let limit = patience.filter(|limit| waited >= *limit);
         if why == Waiting::Coordinator {
-            return self.fail_held_up(cx, limit, error);
-        }
-        if self.suspension.fail(error, cx.now) {
+            limit.into_iter().for_each(|limit| self.fail_held_up(cx, limit, error));
+        } else if limit.is_some() && self.suspension.fail(error, cx.now) {
             self.fail_requests(cx, error);
         }
     }

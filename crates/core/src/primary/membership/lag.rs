@@ -96,7 +96,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
         let settings = self.config.settings.lag;
         if settings.times == 0 || cx.now.since(self.speed_judged_at) < settings.window {
-            return;
+            return; // Nobody leaves for that, or the window is not over.
         }
         self.speed_judged_at = cx.now;
         self.note_unanswered(cx.now, &settings);
@@ -109,8 +109,9 @@ impl<P: Payload> Primary<P> {
             for replica in members {
                 let others = medians.iter().filter(|(id, _)| *id != replica);
                 let fastest = others.filter_map(|(_, median)| *median).min();
-                let Some(peer) = self.peers.get_mut(&replica) else { continue };
-                if let Some(took) = peer.speed().judge(fastest, &settings) {
+                if let Some(peer) = self.peers.known_mut(replica)
+                    && let Some(took) = peer.speed().judge(fastest, &settings)
+                {
                     let others = fastest.unwrap_or_default();
                     cx.note(Note::Lagging { replica, took, others });
                     self.wants_to_leave(replica, Cause::Lagging);

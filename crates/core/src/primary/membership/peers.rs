@@ -185,18 +185,20 @@ impl MirrorPeers {
         }
         (self.members, self.in_sync, self.local) = (0, 0, 0);
         for record in &mirror.replicas {
-            let Some(slot) = self.slot_for(record.id) else { continue };
-            let bit = 1 << slot;
+            let bit = self.slot_for(record.id).map_or(0, |slot| 1 << slot);
             self.members |= if record.state.takes_writes() { bit } else { 0 };
             self.in_sync |= if record.state == ReplicaState::InSync { bit } else { 0 };
             self.local |= if record.node == here { bit } else { 0 };
         }
     }
 
-    /// The slot of a replica; a free one is taken if it has none yet.
+    /// The slot of a replica; a free one is taken if it has none yet. There is one: no valid view
+    /// has more replicas in a mirror than there are slots.
     pub fn slot_for(&mut self, id: ReplicaId) -> Option<u32> {
         let position = |wanted| self.slots.iter().position(|slot| *slot == wanted);
-        let slot = position(Some(id)).or_else(|| position(None))?;
+        let slot = position(Some(id)).or_else(|| position(None));
+        debug_assert!(slot.is_some(), "{id:?} is one too many");
+        let slot = slot?;
         self.slots[slot] = Some(id);
         Some(slot as u32)
     }

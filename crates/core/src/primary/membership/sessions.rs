@@ -13,9 +13,10 @@ use crate::view::{Cause, ReplicaState, View};
 
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn connect(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.connect();
-        cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node() });
+        if let Some(peer) = self.peers.known_mut(replica) {
+            peer.connect();
+            cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node() });
+        }
     }
 
     pub(in crate::primary) fn link_up(
@@ -55,12 +56,10 @@ impl<P: Payload> Primary<P> {
             return; // It was closed from here before.
         };
         let replica = peer.id();
-        let was_open = peer.open_link().is_some();
         self.rebuild_waits.forget_link(link);
-        if !was_open {
+        if peer.open_link().is_none() {
             return self.connect_failed(cx, replica);
         }
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
         let SessionEnd { is_again, is_hopeless } = peer.session_lost(cx.now);
         self.session_ended(replica);
         if is_hopeless {
@@ -73,7 +72,9 @@ impl<P: Payload> Primary<P> {
 
     fn connect_failed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let longest = self.config.settings.retry_pause.1;
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let Some(peer) = self.peers.get_mut(&replica) else {
+            return; // It was removed from the volume meanwhile.
+        };
         peer.connect_failed(cx.now, longest);
         if matches!(self.phase, Phase::Serving | Phase::Detaching(_)) {
             self.wants_to_leave(replica, Cause::Disconnected);
@@ -83,15 +84,16 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn session_opened(
         &mut self,
         cx: &mut Context<'_, P>,
-        link: LinkId,
+        (replica, link): (ReplicaId, LinkId),
         session: SessionNumber,
         report: ReplicaReport,
     ) {
-        let Some(replica) = self.peers.at(link) else { return };
-        let Some(view) = &self.view else { return };
+        let Some((view, peer)) = self.view.as_ref().zip(self.peers.known_mut(replica)) else {
+            debug_assert!(false, "only what a view names is connected to");
+            return;
+        };
         let is_too_large = report.history != view.history && report.size > view.replica_size();
         let is_other_history = !view.descends_from(report.history, report.generation);
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
         if !peer.awaits_session(link, session) || report.replica != replica {
             return self.drop_link(cx, link);
         }
@@ -129,17 +131,19 @@ impl<P: Payload> Primary<P> {
     fn receive(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let record = self.view.as_ref().and_then(|view| view.replica(replica));
         let Some((mirror, record)) = record.map(|(mirror, record)| (mirror, *record)) else {
+            debug_assert!(false, "{replica:?} is not of the volume");
             return;
         };
-        let Some(peer) = self.peers.get(&replica).filter(|peer| !peer.is_ready()) else { return };
-        let (Some(link), Some(incarnation)) = (peer.open_link(), peer.incarnation()) else {
-            return;
+        let peer = self.peers.known(replica).filter(|peer| !peer.is_ready());
+        let session = peer.and_then(|peer| Some((peer.open_link()?, peer.incarnation()?)));
+        let Some((link, incarnation)) = session else {
+            return; // It is sent operations, or there is no session with it.
         };
         match record.state {
             state if state.takes_writes() && record.incarnation == incarnation => {
                 self.session_resumed(cx, replica);
             }
-            ReplicaState::InSync => self.restarted(cx, mirror, replica),
+            ReplicaState::InSync => self.restarted(cx, mirror, replica, incarnation),
             ReplicaState::Rebuilding => self.wants_to_leave(replica, Cause::Restarted),
             ReplicaState::Stale => self.admit(replica, incarnation),
             ReplicaState::Spare => self.receive_spare(cx, replica, link, incarnation),
@@ -190,8 +194,8 @@ impl<P: Payload> Primary<P> {
 
     /// The same incarnation of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.resume(self.config.settings.retry_pause.0);
+        let shortest_pause = self.config.settings.retry_pause.0;
+        self.peers.known_mut(replica).into_iter().for_each(|peer| peer.resume(shortest_pause));
         if self.adoption.awaits(replica) {
             self.send_adopt(cx, replica);
         } else {
@@ -203,17 +207,23 @@ impl<P: Payload> Primary<P> {
 
     /// An in-sync replica has had another incarnation since. It leaves, unless nobody else has the
     /// data: then it stays if it can't have lost any (W5).
-    fn restarted(&mut self, cx: &mut Context<'_, P>, mirror: usize, replica: ReplicaId) {
+    fn restarted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        mirror: usize,
+        replica: ReplicaId,
+        incarnation: Incarnation,
+    ) {
         let is_stale_clone = self.is_stale_clone(replica);
         if self.has_sound_other(mirror, replica) {
             let cause = if is_stale_clone { Cause::StaleClone } else { Cause::Restarted };
             return self.wants_to_leave(replica, cause);
         }
-        let Some(peer) = self.peers.get(&replica) else { return };
-        let Some(incarnation) = peer.incarnation() else { return };
         // What a failed flush covered goes with the process, as all that was not flushed goes with
         // a boot.
-        let has_rebooted = peer.incarnations().has_rebooted() || peer.disk().has_failed_flush();
+        let has_rebooted = self.peers.known(replica).is_none_or(|peer| {
+            peer.incarnations().has_rebooted() || peer.disk().has_failed_flush()
+        });
         // What other primaries have had acknowledged is not known here.
         let is_shared = self.has_others();
         let is_unflushed = is_shared || self.writes.are_unflushed();
@@ -226,9 +236,7 @@ impl<P: Payload> Primary<P> {
             }
             return self.edit(Edit::Renew { replica, incarnation });
         }
-        if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.disk_mut().lose();
-        }
+        self.peers.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().lose());
         if self.has_lost_everywhere(mirror) {
             self.end(cx, crate::primary::EndReason::LostWrites);
         }
@@ -264,7 +272,7 @@ impl<P: Payload> Primary<P> {
         let replicas: Vec<_> = self.peers.ids().collect();
         for replica in replicas {
             if matches!(self.phase, Phase::Ended) {
-                return;
+                return; // One of them has lost what was acknowledged.
             }
             let state = self.state_of(replica);
             self.watch_link(cx, replica, state);
@@ -283,7 +291,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         state: Option<ReplicaState>,
     ) {
-        let Some(peer) = self.peers.get(&replica) else { return };
+        let Some(peer) = self.peers.known(replica) else { return };
         let wanted = match (&self.phase, state) {
             (Phase::Starting(_), state) => {
                 state == Some(ReplicaState::InSync) || self.adoption.awaits(replica)
@@ -329,7 +337,7 @@ impl<P: Payload> Primary<P> {
         let adopting = self.adoption.awaits(replica);
         let is_unsure =
             self.peers.get(&replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let Some(peer) = self.peers.known_mut(replica) else { return };
         peer.is_late(is_late);
         if !adopting
             && (peer.is_silent(cx.now, period) || is_unsure)
@@ -345,7 +353,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether a replica has left anything unanswered for longer than so many deadlines.
     fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
-        let Some(peer) = self.peers.get(&replica) else { return false };
+        let Some(peer) = self.peers.known(replica) else { return false };
         let bit = peer.bit();
         let waited = |since: Instant| peer.waited(since, now);
         if self.adoption.awaits(replica) {
@@ -368,8 +376,7 @@ impl<P: Payload> Primary<P> {
         slots: SlotBits,
     ) {
         let is_current = generation == self.generation();
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        if peer.pong(number, slots, is_current) {
+        if self.peers.known_mut(replica).is_some_and(|peer| peer.pong(number, slots, is_current)) {
             self.confirmations_changed(cx);
         }
     }

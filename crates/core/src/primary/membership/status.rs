@@ -11,16 +11,16 @@ use crate::view::{ReplicaState, View};
 
 impl<P: Payload> Primary<P> {
     /// Takes over the replicas of a view: keeps what is known of those that stay.
-    pub(in crate::primary) fn update_peers(&mut self, now: Instant) {
-        let Some(view) = &self.view else { return };
+    pub(in crate::primary) fn update_peers(&mut self, now: Instant, view: &View) {
         self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
         for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
             peers.update(record, self.config.id.node);
             for record in &record.replicas {
-                let Some(slot) = peers.slot_for(record.id) else { continue };
-                let place = Place { id: record.id, node: record.node, mirror, slot };
                 let (lease, pause) = (view.lease.time(), self.config.settings.retry_pause.0);
-                self.peers.know(place, |place| Peer::new(place, lease, pause, now));
+                if let Some(slot) = peers.slot_for(record.id) {
+                    let place = Place { id: record.id, node: record.node, mirror, slot };
+                    self.peers.know(place, |place| Peer::new(place, lease, pause, now));
+                }
             }
         }
     }

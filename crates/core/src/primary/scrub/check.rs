@@ -123,10 +123,10 @@ impl<P: Payload> Primary<P> {
     fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
         // Nearly always there is nothing to check, and this is asked after every event.
         if self.bad_ranges.are_repaired() && !self.verifies() {
-            return;
+            return; // There is none.
         }
         if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
-            return;
+            return; // This is asked again after every event.
         }
         if let Some(bad) = self.bad_ranges.next() {
             let view = self.view.as_ref();

@@ -282,9 +282,11 @@ impl<P: Payload> Primary<P> {
         held: Duration,
     ) {
         let share = self.config.settings.rebuild_share;
-        let Some(view) = &self.view else { return };
+        let (Some(view), Some(verify)) = (&self.view, &mut self.verify) else {
+            debug_assert!(false, "a verify has ranges of a view's volume checked");
+            return;
+        };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        let Some(verify) = &mut self.verify else { return };
         verify.pace.ended(cx.now, held, share);
         let (source, status) = (verify.source, &mut verify.status);
         let end = (status.checked + u64::from(MAX_PAYLOAD)).min(status.total);

@@ -70,7 +70,7 @@ impl<P: Payload> Primary<P> {
             Failure::Medium | Failure::Damaged | Failure::Invalid => Cause::Medium,
             Failure::NoSpace => Cause::NoSpace,
         };
-        if let Some(peer) = self.peers.get_mut(&replica) {
+        if let Some(peer) = self.peers.known_mut(replica) {
             peer.disk_mut().fail(cause);
             let (mirror, bit) = (peer.mirror(), peer.bit());
             self.parts.take_reads_from(mirror, bit);
@@ -80,9 +80,7 @@ impl<P: Payload> Primary<P> {
 
     /// A replica could not make durable what it has, or may have.
     pub(in crate::primary) fn failed_flush(&mut self, replica: ReplicaId) {
-        if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.disk_mut().fail_flush();
-        }
+        self.peers.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().fail_flush());
     }
 
     pub(in crate::primary) fn command(
@@ -117,7 +115,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
         let is_acting = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
         if !is_acting || !self.calls.may_begin(cx.now) {
-            return;
+            return; // This is asked again after every event.
         }
         if self.wants_newest() {
             return self.call_read(cx);
@@ -141,8 +139,7 @@ impl<P: Payload> Primary<P> {
 
     /// Makes the next view of all edits that it permits, and has it committed.
     fn swap_edits(&mut self, cx: &mut Context<'_, P>) {
-        let Some(view) = &self.view else { return };
-        let unchanged = view.successor();
+        let Some(unchanged) = self.known_view().map(View::successor) else { return };
         let mut next = unchanged.clone();
         let mut applied = Vec::new();
         for pending in self.edits.take() {

@@ -67,7 +67,7 @@ impl<P: Payload> Primary<P> {
             "V2: the last in-sync replica of a mirror leaves"
         );
         // Each next view is made of the one that is known here.
-        let Some(replaces) = self.view.clone().map(Box::new) else { return };
+        let Some(replaces) = self.known_view().cloned().map(Box::new) else { return };
         self.doubt_incarnations(&view);
         let call = CoordinatorCall(self.next_number());
         let view = Box::new(view);
@@ -124,7 +124,7 @@ impl<P: Payload> Primary<P> {
         let patience = self.config.settings.coordinator_patience;
         let is_long = |since: Instant| cx.now.since(since) >= patience;
         if !self.calls.unanswered_since().is_some_and(is_long) {
-            return;
+            return; // It may yet answer.
         }
         let limit = Instant(cx.now.0.saturating_sub(patience.as_nanos() as u64));
         let asked = self.calls.edits_mut().iter_mut();
@@ -151,7 +151,7 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Starting(_)) {
             return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
         }
-        let Some(view) = &self.view else { return };
+        let Some(view) = self.known_view() else { return };
         // Who took over from it would not be known here.
         let is_known = |other: &PrimaryRecord| view.has_primary(other.id);
         let own_detach = self.is_giving_up() && newest.primaries.iter().all(is_known);

@@ -15,11 +15,10 @@ impl<P: Payload> Primary<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
     pub(in crate::primary) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
         self.follow_leases(&view);
-        let old = self.view.replace(view);
+        let old = self.view.replace(view.clone());
         self.end_doubt_of_incarnations();
-        let Some(view) = self.view.clone() else { return };
         self.tick_by_lease(cx.now);
-        self.update_peers(cx.now);
+        self.update_peers(cx.now, &view);
         old.iter().for_each(|old| self.note_primaries(old, &view));
         let size = view.geometry.size;
         if old.as_ref().is_some_and(|old| old.geometry.size < size) {
@@ -28,8 +27,8 @@ impl<P: Payload> Primary<P> {
         if old.iter().any(|old| brings_anybody(old, &view)) {
             self.tick_at = cx.now;
         }
-        self.note_absences(cx.now);
-        self.expect_members(cx.now, old.as_ref());
+        self.note_absences(cx.now, &view);
+        self.expect_members(cx.now, old.as_ref(), &view);
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
@@ -79,15 +78,14 @@ impl<P: Payload> Primary<P> {
 
     /// Others have admitted replicas with which this primary has no session: they have the time to
     /// be reached from here, too.
-    fn expect_members(&mut self, now: Instant, old: Option<&View>) {
+    fn expect_members(&mut self, now: Instant, old: Option<&View>, new: &View) {
         let was_member = |id| {
             let record = old.and_then(|old| old.replica(id));
             record.is_some_and(|(_, record)| record.state.takes_writes())
         };
-        let members = self.view.iter().flat_map(View::replicas);
-        let joined = members.filter(|(_, r)| r.state.takes_writes() && !was_member(r.id));
-        for (_, record) in joined {
-            if self.peers.get_mut(&record.id).is_some_and(|peer| peer.expect(now)) {
+        let is_new = |record: &ReplicaRecord| record.state.takes_writes() && !was_member(record.id);
+        for (_, record) in new.replicas().filter(|(_, record)| is_new(record)) {
+            if self.peers.known_mut(record.id).is_some_and(|peer| peer.expect(now)) {
                 self.tick_at = now;
             }
         }
@@ -111,14 +109,15 @@ impl<P: Payload> Primary<P> {
     /// Sends the view to the members with which a session is open.
     fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
         for (_, record) in view.replicas() {
-            let Some(peer) = self.peers.get_mut(&record.id) else { continue };
             let is_member = record.state.takes_writes();
-            peer.follow_view(is_member.then_some(record.incarnation));
-            if record.state == ReplicaState::InSync && record.since == view.generation {
-                peer.completed(self.config.settings.retry_pause.0);
-            }
-            if peer.is_ready() {
-                self.send_adopt(cx, record.id);
+            if let Some(peer) = self.peers.known_mut(record.id) {
+                peer.follow_view(is_member.then_some(record.incarnation));
+                if record.state == ReplicaState::InSync && record.since == view.generation {
+                    peer.completed(self.config.settings.retry_pause.0);
+                }
+                if peer.is_ready() {
+                    self.send_adopt(cx, record.id);
+                }
             }
         }
     }
@@ -139,7 +138,7 @@ impl<P: Payload> Primary<P> {
         {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let Some(peer) = self.peers.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         peer.left(cause, longest, &lag, cx.now);
         self.session_ended(replica);
@@ -166,10 +165,10 @@ impl<P: Payload> Primary<P> {
         generation: Generation,
     ) {
         if generation != self.generation() || !self.adoption.adopted(replica) {
-            return;
+            return; // It says so again, or of a view that is not the newest.
         }
         let (asked, lease) = (self.adoption.since(), self.lease().time());
-        if let Some(peer) = self.peers.get_mut(&replica) {
+        if let Some(peer) = self.peers.known_mut(replica) {
             peer.adopted(lease, asked, cx.now);
         }
         self.resend(cx, replica);
@@ -187,7 +186,6 @@ impl<P: Payload> Primary<P> {
     /// A replica has adopted another generation than that of a message.
     pub(in crate::primary) fn refused(
         &mut self,
-        _cx: &mut Context<'_, P>,
         replica: ReplicaId,
         adopted: Generation,
         sequence: Option<Sequence>,
@@ -195,9 +193,7 @@ impl<P: Payload> Primary<P> {
         if let Some(sequence) = sequence {
             self.part_refused(replica, sequence);
         }
-        if let Some(peer) = self.peers.get_mut(&replica) {
-            peer.refused();
-        }
+        self.peers.known_mut(replica).into_iter().for_each(Peer::refused);
         if adopted > self.generation() {
             self.calls.hear_of(adopted);
         } else {

@@ -13,11 +13,11 @@ use crate::view::{Cause, MirrorView, ReplicaRecord, ReplicaState, Role, View, Vi
 
 impl<P: Payload> Primary<P> {
     /// Notes since when replicas are no members.
-    pub(in crate::primary) fn note_absences(&mut self, now: Instant) {
-        let Some(view) = &self.view else { return };
+    pub(in crate::primary) fn note_absences(&mut self, now: Instant, view: &View) {
         for (_, record) in view.replicas() {
-            let Some(peer) = self.peers.get_mut(&record.id) else { continue };
-            peer.is_member_now(record.state.takes_writes(), now);
+            if let Some(peer) = self.peers.known_mut(record.id) {
+                peer.is_member_now(record.state.takes_writes(), now);
+            }
         }
     }
 

@@ -236,7 +236,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn may_acknowledge(&self, part: &Part<P>) -> bool {
-        let Some(view) = &self.view else { return false };
+        let Some(view) = self.known_view() else { return false };
         let mirror = &self.mirrors[part.mirror()];
         let stable = part.missing() == 0;
         if part.failed_targets() != 0 {

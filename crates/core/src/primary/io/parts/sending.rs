@@ -24,7 +24,7 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let Some(view) = &self.view else { return };
+        let Some(view) = self.known_view() else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let covers = self.writes.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
