@@ -5,10 +5,8 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, Replica};
 use crate::ids::*;
 use crate::message::Message;
-use crate::payload::Payload;
 use crate::range_lock::{LockMode, LockNumber, RangeLock};
 use crate::view::View;
 
@@ -31,7 +29,69 @@ struct ClusterLock {
     granted_by: BTreeSet<PrimaryId>,
 }
 
+/// What follows when a primary says what it locks.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// Nothing: it has said something newer since.
+    Nothing,
+    /// It says so again, perhaps because it has missed that all yield.
+    Again,
+    /// The primaries are to be told of the cluster locks of these.
+    New(Vec<PrimaryId>),
+}
+
 impl ClusterLocks {
+    /// A primary says what it locks, or that its last lock is over.
+    pub fn hear(
+        &mut self,
+        requester: PrimaryId,
+        number: ClusterLockNumber,
+        range: Option<Range<u64>>,
+    ) -> Heard {
+        match self.of.get(&requester) {
+            Some(cluster_lock) if cluster_lock.number > number => Heard::Nothing,
+            Some(cluster_lock) if cluster_lock.number == number && range.is_some() => Heard::Again,
+            _ => Heard::New(self.take(requester, number, range)),
+        }
+    }
+
+    /// A primary yields for a cluster lock. Returns whether that is one that has its turn.
+    pub fn yields(
+        &mut self,
+        from: PrimaryId,
+        requester: PrimaryId,
+        number: ClusterLockNumber,
+    ) -> bool {
+        let cluster_lock = self.of.get_mut(&requester);
+        let has_turn = cluster_lock.filter(|it| it.number == number && it.has_turn);
+        has_turn.map(|cluster_lock| cluster_lock.granted_by.insert(from)).is_some()
+    }
+
+    /// The number of a primary's cluster lock, if all primaries of the view yield for it.
+    pub fn granted(&self, requester: PrimaryId, view: &View) -> Option<ClusterLockNumber> {
+        let cluster_lock = self.known(requester)?;
+        let mut primaries = view.primaries.iter();
+        let all_yield = primaries.all(|primary| cluster_lock.granted_by.contains(&primary.id));
+        all_yield.then_some(cluster_lock.number)
+    }
+
+    /// What tells of a primary's cluster lock.
+    pub fn message(&self, generation: Generation, requester: PrimaryId) -> Option<Message> {
+        Some(self.known(requester)?.message(generation, requester))
+    }
+
+    /// What tells of all cluster locks.
+    pub fn messages(&self, generation: Generation) -> impl Iterator<Item = Message> {
+        self.of.iter().map(move |(requester, it)| it.message(generation, *requester))
+    }
+
+    /// What a primary has said of its cluster lock.
+    fn known(&self, requester: PrimaryId) -> Option<&ClusterLock> {
+        let cluster_lock = self.of.get(&requester);
+        debug_assert!(cluster_lock.is_some(), "{requester:?} has said what it wants");
+        cluster_lock
+    }
+
     /// Takes in what a primary says of its cluster locks. Returns those of whom the primaries are
     /// to hear.
     fn take(
@@ -99,94 +159,5 @@ impl ClusterLock {
     fn message(&self, generation: Generation, requester: PrimaryId) -> Message {
         let (number, range) = self.state();
         Message::ClusterLock { generation, requester, number, range }
-    }
-}
-
-impl<P: Payload> Replica<P> {
-    /// A primary says what it locks.
-    pub(super) fn cluster_lock_asked(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        generation: Generation,
-        (requester, number): (PrimaryId, ClusterLockNumber),
-        range: Option<Range<u64>>,
-    ) {
-        if self.links.primary_of(link) != Some(requester) {
-            return self.drop_link(cx, link);
-        }
-        if !self.is_current(generation) || !self.view.has_primary(requester) {
-            return self.refuse(cx, link, None);
-        }
-        match self.cluster_locks.of.get(&requester) {
-            Some(cluster_lock) if cluster_lock.number > number => {}
-            Some(cluster_lock) if cluster_lock.number == number && range.is_some() => {
-                self.grant_if_all_yield(cx, requester);
-            }
-            _ => {
-                for changed in self.cluster_locks.take(requester, number, range) {
-                    self.tell_cluster_lock(cx, changed);
-                }
-            }
-        }
-    }
-
-    /// A primary yields for a cluster lock.
-    pub(super) fn yields(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        generation: Generation,
-        (requester, number): (PrimaryId, ClusterLockNumber),
-    ) {
-        let Some(from) = self.links.primary_of(link).filter(|_| self.is_current(generation)) else {
-            return; // In another view it is said again, and who is no primary yields nothing.
-        };
-        let cluster_lock = self.cluster_locks.of.get_mut(&requester);
-        if let Some(cluster_lock) = cluster_lock
-            .filter(|cluster_lock| cluster_lock.number == number && cluster_lock.has_turn)
-        {
-            cluster_lock.granted_by.insert(from);
-            self.grant_if_all_yield(cx, requester);
-        }
-    }
-
-    fn grant_if_all_yield(&mut self, cx: &mut Context<'_, P>, requester: PrimaryId) {
-        let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else {
-            debug_assert!(false, "{requester:?} has said what it wants");
-            return;
-        };
-        let mut primaries = self.view.primaries.iter();
-        if !primaries.all(|primary| cluster_lock.granted_by.contains(&primary.id)) {
-            return;
-        }
-        let (generation, number) = (self.view.generation, cluster_lock.number);
-        let link = self.links.open_primaries().find(|(_, primary)| *primary == requester);
-        if let Some((link, _)) = link {
-            cx.send(link, Message::Granted { generation, requester, number }, None);
-        }
-    }
-
-    /// Tells all primaries of a cluster lock.
-    fn tell_cluster_lock(&self, cx: &mut Context<'_, P>, requester: PrimaryId) {
-        let Some(cluster_lock) = self.cluster_locks.of.get(&requester) else {
-            debug_assert!(false, "{requester:?} has said what it wants");
-            return;
-        };
-        for (link, primary) in self.links.open_primaries() {
-            if self.view.has_primary(primary) {
-                cx.send(link, cluster_lock.message(self.view.generation, requester), None);
-            }
-        }
-    }
-
-    /// A session with a primary begins, or it knows of the view: tells it of all cluster locks.
-    pub(super) fn tell_cluster_locks_to(&self, cx: &mut Context<'_, P>, link: LinkId) {
-        if !self.links.primary_of(link).is_some_and(|primary| self.view.has_primary(primary)) {
-            return;
-        }
-        for (requester, cluster_lock) in &self.cluster_locks.of {
-            cx.send(link, cluster_lock.message(self.view.generation, *requester), None);
-        }
     }
 }

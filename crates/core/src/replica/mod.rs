@@ -7,6 +7,7 @@
 
 mod adopting;
 mod adoption;
+mod cluster_locking;
 mod cluster_locks;
 mod flush;
 mod flush_queue;
