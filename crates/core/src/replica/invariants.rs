@@ -29,7 +29,9 @@ impl<P: Payload> Replica<P> {
         let state = self.state();
         assert!(state == Some(ReplicaState::Rebuilding), "B4: it rebuilds, and is {state:?}");
         rebuild.check_invariants(&self.view);
-        self.check_copies(rebuild);
+        for (token, lock, is_waited_for) in rebuild.range_locks() {
+            self.operations.check_hold(token, lock, is_waited_for);
+        }
         let is_paused = self.adoption.is_under_way() || self.is_unsaved();
         assert!(
             !is_paused || !rebuild.holds_anything(),

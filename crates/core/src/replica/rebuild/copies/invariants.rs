@@ -3,14 +3,21 @@
 use super::super::{Phase, Rebuild, Source};
 use super::{Copy, Step};
 use crate::ids::*;
-use crate::payload::Payload;
-use crate::replica::Replica;
+use crate::range_lock::LockNumber;
 use crate::view::{ReplicaState, View};
 
 impl Rebuild {
     /// Whether it holds any range but for what is being written there.
     pub(in crate::replica) fn holds_anything(&self) -> bool {
         self.copies.values().any(|copy| !copy.is_let_go)
+    }
+
+    /// The lock on the range of each copy, and whether it is waited for.
+    pub(in crate::replica) fn range_locks(
+        &self,
+    ) -> impl Iterator<Item = (CopyToken, LockNumber, bool)> {
+        let is_locking = |copy: &Copy| matches!(copy.step, Step::Locking);
+        self.copies.iter().map(move |(token, copy)| (*token, copy.lock, is_locking(copy)))
     }
 
     /// What holds of it alone, by this view.
@@ -44,16 +51,6 @@ impl Rebuild {
         assert!(!copy.is_let_go || copy.writing > 0, "B1: a range is held for nothing");
         let is_served = copy.is_let_go || !is_copying || runs().next().is_some();
         assert!(is_served, "I11: a range is held, and nothing is copied there");
-    }
-}
-
-impl<P: Payload> Replica<P> {
-    /// A copy is begun under a lock on its range alone.
-    pub(in crate::replica) fn check_copies(&self, rebuild: &Rebuild) {
-        for (token, copy) in &rebuild.copies {
-            let is_locking = matches!(copy.step, Step::Locking);
-            self.operations.check_hold(*token, copy.lock, is_locking);
-        }
     }
 }
 
