@@ -15,6 +15,8 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Ended) {
             return assert!(self.requests.are_answered(), "I11: not answered");
         }
+        self.check_phase();
+        self.check_kept();
         self.ranges.check_invariants();
         self.writes.check_invariants();
         self.check_waits(now);
@@ -32,6 +34,44 @@ impl<P: Payload> Primary<P> {
             self.peers.values().for_each(|peer| self.check_peer(view, peer));
         }
         self.peers.check_invariants();
+    }
+
+    /// Who serves is a primary of the view; before anybody does, only those have to adopt it that
+    /// confirm an assembly.
+    fn check_phase(&self) {
+        let Some(view) = &self.view else {
+            return assert!(self.has_begun_nothing(), "W3: it does something without a view");
+        };
+        match self.phase {
+            Phase::Idle | Phase::Starting(_) => {
+                let counts = |id| view.unconfirmed().any(|unconfirmed| unconfirmed == id);
+                let all_count = self.adoption.awaited().iter().all(|id| counts(*id));
+                assert!(all_count, "V7: it waits for the confirmation of one that did not count");
+                assert!(self.requests.are_over(), "W3: something is done before it is a primary");
+            }
+            Phase::Serving => {
+                let is_primary = view.has_primary(self.config.id);
+                assert!(is_primary, "V5: it serves, and is no primary of the view");
+            }
+            Phase::Detaching(_) | Phase::Ended => {}
+        }
+    }
+
+    fn has_begun_nothing(&self) -> bool {
+        let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_));
+        is_early && self.requests.are_over() && self.peers.values().next().is_none()
+    }
+
+    /// Whatever keeps others out of a range has asked for its lock, and has not given it back.
+    fn check_kept(&self) {
+        for number in self.exclusions.requests() {
+            let is_kept = self.requests.is_kept(number);
+            assert!(is_kept, "I13: {number:?} does not keep out whom a change excludes");
+        }
+        if let Some(check) = &self.check {
+            let is_kept = self.requests.is_kept(check.number());
+            assert!(is_kept, "I9: a range is compared, and others may write there");
+        }
     }
 
     /// No wait is without a moment at which it is looked at again, or goes on when it has to end.
@@ -61,6 +101,13 @@ impl<P: Payload> Primary<P> {
         let is_known = !peer.is_ready() || names.is_some() && names == peer.incarnation();
         assert!(is_known, "W3: {id:?} is sent what another life of it is meant for");
     }
+}
+
+/// By this view the others take what a dead primary has left open from one replica of each mirror:
+/// panics if there are two that may differ.
+pub(super) fn check_sources(view: &View) {
+    let has_one = view.mirrors.iter().all(|mirror| mirror.in_sync().count() == 1);
+    assert!(has_one, "V4: after a dead primary each mirror has one source");
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub(super) use self::silences::Silences;
 
 use core::time::Duration;
 
+use super::invariants::check_sources;
 use super::membership::peer::Peer;
 use super::views::edits::Edit;
 use super::{Context, EndReason, Phase, Primary, PrimaryEffect};
@@ -234,6 +235,9 @@ impl<P: Payload> Primary<P> {
                 };
                 next.appoint(record.id, state, cause, None);
             }
+        }
+        if cfg!(debug_assertions) {
+            check_sources(next);
         }
     }
 

@@ -5,6 +5,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use super::invariants::check_sources;
 use super::membership::peer::{Peer, Session};
 use super::{Context, EndReason, Phase, Primary};
 use crate::ids::*;
@@ -244,6 +245,9 @@ impl<P: Payload> Primary<P> {
                     let _ = next.distrust(record.id);
                 }
             }
+        }
+        if cfg!(debug_assertions) && !was_detached {
+            check_sources(&next);
         }
         next.reservations.begin_anew();
         next.primaries.clear();

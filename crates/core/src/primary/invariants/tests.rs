@@ -4,8 +4,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::super::io::requests::Client;
+use super::super::io::requests::{Client, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
+use super::super::{Context, CoordinatorAnswer};
+use super::check_sources;
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
 use crate::view::ReplicaRecord;
@@ -86,4 +88,67 @@ fn nothing_waits_after_the_stated_time() {
     let client = Client { request: RequestId(1), since: now };
     primary.accept(Some(client), HostId(1), Operation::Flush);
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
+}
+
+#[test]
+fn who_serves_is_a_primary_of_the_view() {
+    breaks("V5", |primary| primary.view.as_mut().expect("it serves").primaries.clear());
+}
+
+#[test]
+fn nothing_is_done_without_a_view() {
+    breaks("W3", |primary| primary.view = None);
+}
+
+#[test]
+fn a_change_of_reservations_keeps_others_out() {
+    breaks("I13", |primary| {
+        primary.exclusions.clear(RequestNumber(99), CommandId(1), Instant(0));
+    });
+}
+
+#[test]
+fn only_those_confirm_an_assembly_that_counted() {
+    let mut cluster = writing();
+    let now = cluster.now;
+    let view = cluster.primary(0).view.clone().expect("it serves");
+    let config = cluster.primary(0).config;
+    let mut primary: Primary<Bytes> = Primary::new(config, now);
+    primary.step(now, PrimaryEvent::Start, &mut Vec::new());
+    let (call, newest) = (
+        CoordinatorCall(1),
+        CoordinatorAnswer::Newest(Box::new(View { primaries: Vec::new(), ..view })),
+    );
+    primary.step(now, PrimaryEvent::Coordinator { call, answer: newest }, &mut Vec::new());
+    primary.check_invariants(now);
+    primary.adoption.confirm_by([replica(0, 0)].into_iter());
+    assert!(text_of(|| primary.check_invariants(now)).starts_with("V7: "));
+}
+
+#[test]
+fn the_next_view_follows_the_one_that_is_known() {
+    let mut cluster = writing();
+    let now = cluster.now;
+    let primary = cluster.primary(0);
+    let same = primary.view.clone().expect("it serves");
+    let mut effects = Vec::new();
+    let text = text_of(|| primary.call_swap(&mut Context { now, effects: &mut effects }, same));
+    assert!(text.starts_with("V1: "), "{text}");
+}
+
+#[test]
+fn a_takeover_has_one_source_in_each_mirror() {
+    let view = crate::view::tests::view(1, 2);
+    assert!(text_of(|| check_sources(&view)).starts_with("V4: "));
+}
+
+#[test]
+fn nobody_writes_where_replicas_are_compared() {
+    breaks("I9", |primary| {
+        let mut effects = Vec::new();
+        primary.must_repair(0, 0..4096);
+        primary.advance_check(&mut Context { now: primary.tick_at, effects: &mut effects });
+        let number = primary.check.as_ref().expect("it is begun").number();
+        primary.requests.end_kept(number);
+    });
 }

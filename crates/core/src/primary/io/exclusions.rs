@@ -70,6 +70,11 @@ impl Exclusions {
         Some((number, command))
     }
 
+    /// The requests that keep others out.
+    pub fn requests(&self) -> impl Iterator<Item = RequestNumber> {
+        self.joining.into_iter().chain(self.clearing.iter().map(|clearing| clearing.number))
+    }
+
     /// The commands that wait.
     pub fn commands(&self) -> impl Iterator<Item = CommandId> {
         self.clearing.iter().map(|clearing| clearing.command)

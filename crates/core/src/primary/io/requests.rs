@@ -292,6 +292,11 @@ impl<P: Payload> Requests<P> {
         self.under_way.get(&number).is_some_and(Request::has_parts)
     }
 
+    /// Whether its owner keeps its range.
+    pub fn is_kept(&self, number: RequestNumber) -> bool {
+        self.under_way.get(&number).is_some_and(|request| request.is_kept)
+    }
+
     /// Whether a part of it has failed.
     pub fn has_failed(&self, number: RequestNumber) -> bool {
         self.under_way.get(&number).is_some_and(|request| request.error.is_some())

@@ -50,6 +50,13 @@ enum Step {
     Rewriting,
 }
 
+impl Check {
+    /// The request that keeps everybody out of the range.
+    pub fn number(&self) -> RequestNumber {
+        self.number
+    }
+}
+
 /// What came of a check.
 #[derive(Debug)]
 pub(in crate::primary) struct Checked {

@@ -68,6 +68,10 @@ impl<P: Payload> Primary<P> {
         );
         // Each next view is made of the one that is known here.
         let Some(replaces) = self.known_view().cloned().map(Box::new) else { return };
+        debug_assert!(
+            (view.parent, view.generation) == (replaces.generation, replaces.generation.next()),
+            "V1: the next view does not follow the one that is known"
+        );
         self.doubt_incarnations(&view);
         let call = CoordinatorCall(self.next_number());
         let view = Box::new(view);
