@@ -89,7 +89,7 @@ impl<P: Payload> Primary<P> {
         let view = self.view.as_ref()?;
         let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
         let is_reached = |id: ReplicaId, incarnation: Incarnation| {
-            let said = self.peers.get(&id).and_then(Peer::incarnation);
+            let said = self.peers.known(id).and_then(Peer::incarnation);
             self.is_usable(id) && said == Some(incarnation)
         };
         in_sync.find(|record| !is_reached(record.id, record.incarnation)).map(|record| record.id)

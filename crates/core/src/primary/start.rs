@@ -71,7 +71,7 @@ impl<P: Payload> Primary<P> {
             gathering.read_at = Some(cx.now);
         }
         for replica in needed {
-            if self.peers.get(&replica).is_some_and(|peer| peer.session() == Session::Down) {
+            if self.peers.known(replica).is_some_and(|peer| peer.session() == Session::Down) {
                 self.connect(cx, replica);
             }
         }
@@ -113,7 +113,7 @@ impl<P: Payload> Primary<P> {
 
     /// A session is open with a replica that may have to adopt the view before anybody is primary.
     pub(super) fn ask_to_confirm(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let link = self.peers.get(&replica).and_then(|peer| peer.open_link());
+        let link = self.peers.known(replica).and_then(Peer::open_link);
         if let (Some(link), Some(view), true) = (link, &self.view, self.adoption.awaits(replica)) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }
@@ -134,7 +134,7 @@ impl<P: Payload> Primary<P> {
         self.mirrors.iter().all(|mirror| {
             mirror
                 .ids(mirror.in_sync())
-                .all(|id| self.peers.get(&id).is_some_and(|p| wanted(p.session())))
+                .all(|id| self.peers.known(id).is_some_and(|p| wanted(p.session())))
         })
     }
 
@@ -143,7 +143,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn is_open(&self, replica: ReplicaId) -> bool {
-        self.peers.get(&replica).is_some_and(|peer| peer.open_link().is_some())
+        self.peers.known(replica).is_some_and(|peer| peer.open_link().is_some())
     }
 
     /// Whether an in-sync replica answers, and is the one that the view knows.
@@ -239,7 +239,7 @@ impl<P: Payload> Primary<P> {
                     ReplicaState::Rebuilding => (ReplicaState::Stale, record.cause),
                     state => (state, record.cause),
                 };
-                let incarnation = self.peers.get(&record.id).and_then(Peer::incarnation);
+                let incarnation = self.peers.known(record.id).and_then(Peer::incarnation);
                 next.appoint(record.id, state, cause, incarnation);
                 if self.is_stale_clone(record.id) {
                     let _ = next.distrust(record.id);

@@ -21,7 +21,7 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Idle | Phase::Starting(_)) {
             return Some(Waiting::Start);
         }
-        let healthy = |id| self.peers.get(&id).is_some_and(|peer| peer.is_healthy());
+        let healthy = |id| self.peers.known(id).is_some_and(Peer::is_healthy);
         let without =
             self.mirrors.iter().position(|mirror| !mirror.ids(mirror.in_sync()).any(healthy));
         if let Some(mirror) = without {
@@ -89,7 +89,7 @@ impl<P: Payload> Primary<P> {
         let is_blocked = |peer: &Peer| peer.is_failing() || peer.has_refused();
         mirror
             .ids(mirror.members())
-            .any(|id| !self.is_sound(id) || self.peers.get(&id).is_none_or(is_blocked))
+            .any(|id| !self.is_sound(id) || self.peers.known(id).is_none_or(is_blocked))
     }
 
     /// There is an obstacle, or another one than before.

@@ -74,7 +74,7 @@ impl<P: Payload> Primary<P> {
         let (generation, is_busy) = (self.generation(), self.is_busy(cx.now));
         let (peers, part) = (&self.peers, self.parts.known(sequence));
         let has_it = |id| {
-            let peer = peers.get(&id);
+            let peer = peers.known(id);
             peer.zip(part).is_some_and(|(peer, part)| part.was_written_by(peer.bit()))
         };
         self.rebuild_waits.written(sequence, has_it, |drain| {

@@ -451,3 +451,6 @@ fn join_extents(parts: &[(u64, Vec<Extent>)]) -> Vec<Extent> {
     }
     joined
 }
+
+#[cfg(test)]
+mod tests;

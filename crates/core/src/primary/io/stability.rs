@@ -159,7 +159,7 @@ impl<P: Payload> Primary<P> {
         let through = stability.through;
         (stability.told, stability.told_at) = (through, cx.now);
         let peers = &self.mirrors[mirror];
-        let members = peers.ids(peers.members()).filter_map(|id| self.peers.get(&id));
+        let members = peers.ids(peers.members()).filter_map(|id| self.peers.known(id));
         members.for_each(|peer| tell(cx, peer, generation, through));
     }
 

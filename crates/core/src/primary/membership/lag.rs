@@ -104,8 +104,10 @@ impl<P: Payload> Primary<P> {
             let peers = &self.mirrors[mirror];
             let members: Vec<_> = peers.ids(peers.members()).collect();
             let in_sync: Vec<_> = peers.ids(peers.in_sync()).collect();
-            let medians: Vec<(ReplicaId, Option<Duration>)> =
-                in_sync.iter().map(|id| (*id, self.peers.get(id).and_then(Peer::median))).collect();
+            let medians: Vec<(ReplicaId, Option<Duration>)> = in_sync
+                .iter()
+                .map(|id| (*id, self.peers.known(*id).and_then(Peer::median)))
+                .collect();
             for replica in members {
                 let others = medians.iter().filter(|(id, _)| *id != replica);
                 let fastest = others.filter_map(|(_, median)| *median).min();

@@ -247,7 +247,7 @@ impl<P: Payload> Primary<P> {
         let lacking = self.lacking(mirror);
         let peers = &self.mirrors[mirror];
         let has_lost = |peer: &Peer| peer.disk().is_lost() || lacking & peer.bit() != 0;
-        peers.ids(peers.in_sync()).all(|id| self.peers.get(&id).is_some_and(has_lost))
+        peers.ids(peers.in_sync()).all(|id| self.peers.known(id).is_some_and(has_lost))
     }
 
     fn has_sound_other(&self, mirror: usize, replica: ReplicaId) -> bool {
@@ -327,7 +327,7 @@ impl<P: Payload> Primary<P> {
         let settings = self.config.settings;
         let is_late = self.is_late(replica, cx.now, 1);
         if self.is_late(replica, cx.now, 2)
-            && let Some(link) = self.peers.get(&replica).and_then(|peer| peer.open_link())
+            && let Some(link) = self.peers.known(replica).and_then(Peer::open_link)
         {
             // It could not be dropped. Perhaps only the connection is dead.
             return self.drop_link(cx, link);
@@ -336,7 +336,7 @@ impl<P: Payload> Primary<P> {
         let (number, period) = (self.next_number(), self.lease().time() / 4);
         let adopting = self.adoption.awaits(replica);
         let is_unsure =
-            self.peers.get(&replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
+            self.peers.known(replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
         let Some(peer) = self.peers.known_mut(replica) else { return };
         peer.is_late(is_late);
         if !adopting
@@ -389,7 +389,7 @@ impl<P: Payload> Primary<P> {
         let peers = &self.mirrors[mirror];
         peers
             .ids(peers.members())
-            .all(|id| self.peers.get(&id).is_some_and(|peer| peer.grants(now)))
+            .all(|id| self.peers.known(id).is_some_and(|peer| peer.grants(now)))
     }
 
     /// Holds an answer back until the lease is confirmed.

@@ -19,6 +19,7 @@ use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::io::part::PartAction;
 use crate::primary::io::requests::RequestNumber;
+use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Note, Phase, Primary};
 use crate::settings::MAX_PAYLOAD;
 use crate::stripe;
@@ -149,7 +150,7 @@ impl<P: Payload> Primary<P> {
     /// Whether an in-sync replica that has failed a write is to leave: until then it differs from
     /// the others, and what it differs in is known.
     fn somebody_fails(&self) -> bool {
-        let is_failing = |id| self.peers.get(&id).is_some_and(|peer| peer.is_failing());
+        let is_failing = |id| self.peers.known(id).is_some_and(Peer::is_failing);
         self.mirrors.iter().any(|mirror| {
             mirror.in_sync().count_ones() > 1 && mirror.ids(mirror.in_sync()).any(is_failing)
         })

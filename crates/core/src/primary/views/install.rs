@@ -46,7 +46,7 @@ impl<P: Payload> Primary<P> {
                 }
                 (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
                 (ReplicaState::InSync, _) => {
-                    let progress = self.peers.get(&record.id).and_then(Peer::progress);
+                    let progress = self.peers.known(record.id).and_then(Peer::progress);
                     let copied = progress.map_or(0, |progress| progress.copied);
                     cx.note(Note::Completed { replica: record.id, copied });
                 }
@@ -123,7 +123,7 @@ impl<P: Payload> Primary<P> {
     }
 
     pub(in crate::primary) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let link = self.peers.get(&replica).and_then(|peer| peer.ready_link());
+        let link = self.peers.known(replica).and_then(Peer::ready_link);
         if let (Some(link), Some(view)) = (link, &self.view) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }

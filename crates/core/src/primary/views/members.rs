@@ -24,7 +24,7 @@ impl<P: Payload> Primary<P> {
     /// Whether a replica is gone: failed, or stale for so long that it is not waited for.
     fn is_gone(&self, record: &ReplicaRecord, now: Instant) -> bool {
         let patience = self.config.settings.spare_takes_over_after;
-        let since = self.peers.get(&record.id).and_then(Peer::absent_since);
+        let since = self.peers.known(record.id).and_then(Peer::absent_since);
         match record.state {
             ReplicaState::Faulty => true,
             ReplicaState::Stale => since.is_some_and(|since| now.since(since) >= patience),

@@ -339,9 +339,7 @@ impl<P: Payload> Primary<P> {
     /// that is on its way makes them in-sync.
     fn remember_lack(&mut self, mirror: usize, replicas: ReplicaSet) {
         for id in self.mirrors[mirror].ids(replicas) {
-            if let Some(peer) = self.peers.get_mut(&id) {
-                peer.disk_mut().lack_writes();
-            }
+            self.peers.known_mut(id).into_iter().for_each(|peer| peer.disk_mut().lack_writes());
         }
     }
 
