@@ -1,7 +1,6 @@
 //! The handle by which the control plane talks to the workers.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -12,6 +11,7 @@ use crate::api::*;
 use crate::disk::{RoomRequest, RoomStep, RoomTask};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
+use crate::transport::Connection;
 use crate::worker::{self, Mailbox, Order, mailbox};
 
 /// A handle to the workers. Cloning it shares them; they stop when [`Engine::stop`] is called.
@@ -145,16 +145,21 @@ impl Engine {
         self.order(volume, Order::RemoveFrontend { volume, frontend, answer: Box::new(answer) });
     }
 
-    /// Hands over an inbound replication connection after its hello: a stream socket (TCP, unix,
-    /// or one end of a socketpair) to this replica. If the replica is not open, it is closed.
-    pub fn accept_link(&self, volume: VolumeId, replica: ReplicaId, socket: OwnedFd) {
-        self.order(volume, Order::AcceptLink { volume, replica, socket });
+    /// Hands over an inbound replication connection after its hello. If the replica is not open,
+    /// it is closed.
+    pub fn accept_link(&self, volume: VolumeId, replica: ReplicaId, connection: Connection) {
+        self.order(volume, Order::AcceptLink { volume, replica, connection });
     }
 
-    /// Answers [`EngineEvent::Connect`]: the socket after its hello, or `None` if the replica
+    /// Answers [`EngineEvent::Connect`]: the connection after its hello, or `None` if the replica
     /// can't be reached. An answer that nobody waits for any more is closed.
-    pub fn connected(&self, volume: VolumeId, request: ConnectRequest, socket: Option<OwnedFd>) {
-        self.order(volume, Order::Connected { volume, request, socket });
+    pub fn connected(
+        &self,
+        volume: VolumeId,
+        request: ConnectRequest,
+        connection: Option<Connection>,
+    ) {
+        self.order(volume, Order::Connected { volume, request, connection });
     }
 
     /// Answers [`EngineEvent::ReadView`] and [`EngineEvent::SwapView`].

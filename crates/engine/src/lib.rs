@@ -36,3 +36,4 @@ pub use error::{Answer, EngineError};
 pub use frontend::{Frontend, FrontendContext, FrontendEvent, FrontendMaker};
 pub use memory::{Buffer, BufferMut, Part};
 pub use ring::Descriptor;
+pub use transport::{Connection, tls};

@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -147,7 +148,8 @@ fn garbage_on_a_link_closes_that_link_alone() {
     let replica = cluster.replica(0, 1);
     for length in [1usize, 64, 100_000] {
         let (mut ours, theirs) = UnixStream::pair().expect("a pair");
-        cluster.engines[1].accept_link(cluster.volume, replica, theirs.into());
+        let connection = OwnedFd::from(theirs).into();
+        cluster.engines[1].accept_link(cluster.volume, replica, connection);
         // It may be closed before all is written.
         let _ = ours.write_all(&pattern(5, length));
         drop(ours);

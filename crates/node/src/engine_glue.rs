@@ -223,14 +223,14 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
             }
             let addresses = node.coordinator.node(target).map(|member| member.node.addresses);
             let addresses = addresses.unwrap_or_default();
-            let socket = node.peers.connect_replica(&addresses, volume, replica).await;
-            if let Err(error) = &socket {
+            let connection = node.peers.connect_replica(&addresses, volume, replica).await;
+            if let Err(error) = &connection {
                 tracing::debug!(%volume, %replica, ?caller, %error, "cannot connect");
             }
             if let Some(attached) = node.volumes.get(volume).filter(|_| caller == Caller::Primary) {
-                attached.learn_unserved(&node, replica, peer::unserved(&socket));
+                attached.learn_unserved(&node, replica, peer::unserved(&connection));
             }
-            engine.connected(volume, request, socket.ok());
+            engine.connected(volume, request, connection.ok());
         }
         EngineEvent::ReadView { volume, call } => {
             let request = Request::Read { volume: volume.to_string() };

@@ -244,8 +244,8 @@ async fn serve(proved: Proved, from: String, node: Arc<Node>) {
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }
         }
-        Purpose::Replication { volume, replica } => match stream.into_plain_fd() {
-            Ok(socket) => node.data.engine().accept_link(volume, replica, socket),
+        Purpose::Replication { volume, replica } => match stream.into_connection() {
+            Ok(connection) => node.data.engine().accept_link(volume, replica, connection),
             Err(error) => {
                 tracing::warn!(peer = %guest.name, %error, "cannot hand over a connection")
             }

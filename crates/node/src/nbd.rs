@@ -17,13 +17,12 @@ use evenkeel_exports::nbd::{Export, Exports, Handshake, Negotiated, Progress, Tl
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
-use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::config::Config;
 use crate::http;
 use crate::log_limit::LogLimit;
 use crate::node::Node;
-use crate::peer::stream::PeerStream;
+use crate::peer::stream::{Encrypted, PeerStream};
 use crate::peer::tls::{ClientTls, CurrentTls};
 use crate::seats::{Seats, Source};
 
@@ -366,9 +365,9 @@ async fn choose(mut stream: PeerStream, mut choice: Choice) -> Result<Option<Cho
 async fn start_tls(stream: PeerStream, tls: Option<&ClientTls>) -> Result<PeerStream, String> {
     match (stream, tls) {
         (PeerStream::Tcp(stream), Some(tls)) => {
-            let stream = TlsAcceptor::from(tls.server.clone()).accept(stream).await;
+            let stream = Encrypted::accept(stream, &tls.server).await;
             let stream = stream.map_err(|e| format!("TLS: {e}{}", advice(&e)))?;
-            Ok(PeerStream::Tls(Box::new(TlsStream::Server(stream))))
+            Ok(PeerStream::Tls(Box::new(stream)))
         }
         _ => Err("TLS is not to be had here".into()),
     }

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use evenkeel_api::ApiError;
 use evenkeel_api::error::ErrorAnswer;
 use evenkeel_coordinator::{NodeLiveness, RemovedNode};
 use evenkeel_core::{Incarnation, NodeId, ReplicaId, VolumeId};
+use evenkeel_engine::Connection;
 use evenkeel_wire::hello::{Purpose, Reason};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -232,8 +232,7 @@ impl Peers {
         tokio::time::timeout(CONNECT_DEADLINE, connect).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Connects to a replica by the first address that answers; the descriptor speaks plain
-    /// frames, also when the connection is encrypted.
+    /// Connects to a replica by the first address that answers.
     ///
     /// # Errors
     /// That of the last address.
@@ -242,7 +241,7 @@ impl Peers {
         addresses: &[String],
         volume: VolumeId,
         replica: ReplicaId,
-    ) -> Result<OwnedFd, PeerError> {
+    ) -> Result<Connection, PeerError> {
         let unknown = || io::Error::other("its addresses are not known");
         let mut last = PeerError::Connect { address: "the node".into(), source: unknown() };
         for text in addresses {
@@ -250,7 +249,7 @@ impl Peers {
             match self.connect(&address, Purpose::Replication { volume, replica }).await {
                 Ok((stream, _)) => {
                     return stream
-                        .into_plain_fd()
+                        .into_connection()
                         .map_err(|source| PeerError::Connect { address: text.clone(), source });
                 }
                 Err(e) => last = e,

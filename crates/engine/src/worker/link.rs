@@ -15,9 +15,9 @@ use super::{Unsent, Waiter, Work, Worker};
 use crate::api::{Caller, EngineEvent};
 use crate::counters::LinkCounters;
 use crate::memory::{Budget, Buffer};
-use crate::ring::{Completion, Kept, Owner, SharedFile};
+use crate::ring::{Completion, Kept, Owner};
 use crate::slab::{Key, Slab};
-use crate::transport::{Next, Sent, Socket, is_transient};
+use crate::transport::{Connection, Next, Sent, Socket, is_transient};
 
 /// Whose end it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,11 +111,11 @@ impl Worker {
         end: End,
         caller: Option<Caller>,
         replica: ReplicaId,
-        file: SharedFile,
+        connection: Connection,
     ) -> LinkId {
         let limit = self.config.memory_per_link;
         let budget = caller.is_none().then(|| Budget::new(self.pool.clone(), limit));
-        let socket = Box::new(Socket::new(file, &self.pool, budget));
+        let socket = Box::new(Socket::new(connection, &self.pool, budget));
         let transport = Transport::Socket(socket);
         let counters = LinkCounters::default();
         let key = self.links.insert(Link { volume, end, caller, replica, transport, counters });
@@ -193,7 +193,9 @@ impl Worker {
         let Some((socket, _)) = socket_of(&mut self.links, key) else { return };
         socket.queued = false;
         let owner = Owner::LinkSend { link: key };
-        socket.outbox.flush(&mut self.ring, owner, &socket.file);
+        if let Err(reason) = socket.flush(&mut self.ring, owner, &self.pool) {
+            self.fail_link(key, reason);
+        }
     }
 
     pub(super) fn link_received(&mut self, key: Key, completion: Completion) {
@@ -211,7 +213,7 @@ impl Worker {
             debug_assert!(false, "a receive returns its memory");
             return;
         };
-        socket.inbox.received(memory, count);
+        socket.received(memory, count);
         self.advance_link(key);
     }
 
@@ -228,9 +230,11 @@ impl Worker {
             return;
         };
         let owner = Owner::LinkSend { link: key };
-        let sent = socket.outbox.sent(&mut self.ring, owner, &socket.file, batch, count);
+        let sent = socket.sent(&mut self.ring, owner, batch, count);
         if matches!(sent, Sent::All(_)) {
-            socket.outbox.flush(&mut self.ring, owner, &socket.file);
+            if let Err(reason) = socket.flush(&mut self.ring, owner, &self.pool) {
+                return self.fail_link(key, reason);
+            }
             // It may have been paused because its answers were not read.
             self.advance_link(key);
         }

@@ -13,6 +13,7 @@ use crate::api::*;
 use crate::disk::{Done, RoomRequest, Teller};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
+use crate::transport::Connection;
 
 /// Most orders that wait for one worker.
 const MAX_QUEUE: usize = 1024;
@@ -58,12 +59,12 @@ pub(crate) enum Order {
     AcceptLink {
         volume: VolumeId,
         replica: ReplicaId,
-        socket: OwnedFd,
+        connection: Connection,
     },
     Connected {
         volume: VolumeId,
         request: ConnectRequest,
-        socket: Option<OwnedFd>,
+        connection: Option<Connection>,
     },
     CoordinatorAnswer {
         volume: VolumeId,

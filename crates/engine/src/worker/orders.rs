@@ -1,7 +1,5 @@
 //! Carries out what the control plane orders.
 
-use std::os::fd::OwnedFd;
-
 use evenkeel_core::primary::PrimaryConfig;
 use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
@@ -17,7 +15,7 @@ use crate::frontend::{FrontendContext, FrontendEvent, FrontendMaker};
 use crate::memory::Budget;
 use crate::ring::SharedFile;
 use crate::slab::Key;
-use crate::transport::prepare_socket;
+use crate::transport::Connection;
 
 impl Worker {
     pub(super) fn obey(&mut self, order: Order) {
@@ -45,11 +43,11 @@ impl Worker {
             Order::RemoveFrontend { volume, frontend, answer } => {
                 self.remove_frontend(volume, frontend, answer);
             }
-            Order::AcceptLink { volume, replica, socket } => {
-                self.accept_link(volume, replica, socket);
+            Order::AcceptLink { volume, replica, connection } => {
+                self.accept_link(volume, replica, connection);
             }
-            Order::Connected { volume, request, socket } => {
-                self.connected(volume, request, socket);
+            Order::Connected { volume, request, connection } => {
+                self.connected(volume, request, connection);
             }
             Order::CoordinatorAnswer { volume, call, answer } => {
                 if let Some(key) = self.by_id.get(&volume) {
@@ -173,35 +171,29 @@ impl Worker {
         }
     }
 
-    fn accept_link(&mut self, volume: VolumeId, replica: ReplicaId, socket: OwnedFd) {
+    fn accept_link(&mut self, volume: VolumeId, replica: ReplicaId, connection: Connection) {
         let open = self.replica_key(volume, replica).filter(|key| !self.is_closing(*key));
-        // Of a replica that is not open here: dropping the socket tells the caller.
+        // Of a replica that is not open here: dropping the connection tells the caller.
         let Some((key, volume)) = open.zip(self.by_id.get(&volume).copied()) else { return };
-        let file = SharedFile::new(socket);
-        prepare_socket(&file);
-        let link = self.open_link(volume, End::Replica(key), None, replica, file);
+        let link = self.open_link(volume, End::Replica(key), None, replica, connection);
         self.work.push_back(Work::Replica(key, ReplicaEvent::LinkOpened { link }));
     }
 
-    fn connected(&mut self, id: VolumeId, request: ConnectRequest, socket: Option<OwnedFd>) {
+    fn connected(&mut self, id: VolumeId, request: ConnectRequest, connection: Option<Connection>) {
         let asked = self.by_id.get(&id).copied().and_then(|key| {
             let (caller, replica) = self.volumes.get_mut(key)?.connects.remove(&request)?;
             Some((key, caller, replica))
         });
-        // Who asked may have gone: dropping the socket tells the other side.
+        // Who asked may have gone: dropping the connection tells the other side.
         let Some((key, caller, replica)) = asked else { return };
-        let file = socket.map(|socket| {
-            let file = SharedFile::new(socket);
-            prepare_socket(&file);
-            file
-        });
         match caller {
             Caller::Primary => {
-                let Some(file) = file else {
+                let Some(connection) = connection else {
                     let event = PrimaryEvent::LinkDown { replica, link: None };
                     return self.work.push_back(Work::Primary(key, event));
                 };
-                let link = self.open_link(key, End::Primary(key), Some(caller), replica, file);
+                let end = End::Primary(key);
+                let link = self.open_link(key, end, Some(caller), replica, connection);
                 self.primary_link_up(key, replica, link);
             }
             Caller::Replica(copier) => {
@@ -209,8 +201,8 @@ impl Worker {
                     debug_assert!(false, "a replica that is closed waits for no source");
                     return;
                 };
-                let link = file.map(|file| {
-                    self.open_link(key, End::Replica(copier), Some(caller), replica, file)
+                let link = connection.map(|connection| {
+                    self.open_link(key, End::Replica(copier), Some(caller), replica, connection)
                 });
                 self.source_link(copier, replica, link);
             }

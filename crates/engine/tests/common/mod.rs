@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod hanging;
+pub mod tls;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
@@ -34,6 +35,8 @@ pub struct Shape {
     pub lease: Lease,
     pub memory: Option<usize>,
     pub small_sockets: bool,
+    /// Links are protected by TLS.
+    pub keys: Option<tls::Keys>,
     pub has_checksums: bool,
 }
 
@@ -50,6 +53,7 @@ impl Default for Shape {
             lease: Lease::default(),
             memory: None,
             small_sockets: false,
+            keys: None,
             has_checksums: true,
         }
     }
@@ -170,6 +174,7 @@ impl Cluster {
             cut: cut.clone(),
             to_test,
             small_sockets: shape.small_sockets,
+            keys: shape.keys.clone(),
         };
         std::thread::spawn(move || control.run(receiver));
         let cluster =
@@ -365,6 +370,7 @@ struct Control {
     cut: Arc<Mutex<Vec<usize>>>,
     to_test: Sender<EngineEvent>,
     small_sockets: bool,
+    keys: Option<tls::Keys>,
 }
 
 impl Control {
@@ -382,8 +388,8 @@ impl Control {
                 }
                 EngineEvent::Connect { volume, request, replica, node: target, .. } => {
                     let target = (target.0 - 100) as usize;
-                    let socket = self.connect(volume, replica, node, target);
-                    self.engines[node].connected(volume, request, socket);
+                    let connection = self.connect(volume, replica, node, target);
+                    self.engines[node].connected(volume, request, connection);
                 }
                 event => {
                     let _ = self.to_test.send(event);
@@ -407,7 +413,7 @@ impl Control {
         replica: ReplicaId,
         from: usize,
         to: usize,
-    ) -> Option<OwnedFd> {
+    ) -> Option<Connection> {
         let cut = self.cut.lock().unwrap();
         if from == to || cut.contains(&to) || cut.contains(&from) {
             return None;
@@ -418,7 +424,12 @@ impl Control {
                 rustix::net::sockopt::set_socket_send_buffer_size(socket, 4096).expect("set");
             }
         }
-        self.engines[to].accept_link(volume, replica, theirs.into());
-        Some(ours.into())
+        let (ours, theirs) = (OwnedFd::from(ours), OwnedFd::from(theirs));
+        let (ours, theirs) = match &self.keys {
+            Some(keys) => keys.protect((ours, theirs)),
+            None => (ours.into(), theirs.into()),
+        };
+        self.engines[to].accept_link(volume, replica, theirs);
+        Some(ours)
     }
 }

@@ -106,7 +106,7 @@ async fn ask(
         .dangerous()
         .with_custom_certificate_verifier(verifier.clone())
         .with_no_client_auth();
-    let connected = stream::connect_with(address, Arc::new(client)).await;
+    let connected = stream::connect_with(address, &client).await;
     let mut stream = connected.map_err(|error| {
         unreachable(format!("{error} (does the token come from that node's cluster?)"))
     })?;

@@ -3,17 +3,20 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use evenkeel_engine::Connection;
+use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
+pub use self::encrypted::Encrypted;
 use super::tls::PeerTls;
 use crate::config::Address;
+
+mod encrypted;
+mod exporter;
 
 /// A stream to or from a peer.
 #[derive(Debug)]
@@ -23,7 +26,7 @@ pub enum PeerStream {
     /// A unix socket.
     Unix(UnixStream),
     /// TCP with TLS.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<Encrypted>),
 }
 
 /// Connects; over TCP with TLS if there is a configuration for it.
@@ -33,7 +36,7 @@ pub enum PeerStream {
 pub async fn connect(address: &Address, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
     match (address, tls) {
         (Address::Unix(path), _) => UnixStream::connect(path).await.map(PeerStream::Unix),
-        (Address::Tcp(_), Some(tls)) => connect_with(address, tls.client.clone()).await,
+        (Address::Tcp(_), Some(tls)) => connect_with(address, &tls.client).await,
         (Address::Tcp(address), None) => {
             Ok(PeerStream::Tcp(tuned(TcpStream::connect(address).await?)?))
         }
@@ -44,7 +47,7 @@ pub async fn connect(address: &Address, tls: Option<&PeerTls>) -> io::Result<Pee
 ///
 /// # Errors
 /// If nobody listens there, or TLS fails.
-pub async fn connect_with(address: &Address, tls: Arc<ClientConfig>) -> io::Result<PeerStream> {
+pub async fn connect_with(address: &Address, tls: &ClientConfig) -> io::Result<PeerStream> {
     let Address::Tcp(address) = address else {
         return Err(io::Error::other("TLS is for TCP"));
     };
@@ -52,8 +55,7 @@ pub async fn connect_with(address: &Address, tls: Arc<ClientConfig>) -> io::Resu
     let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(host).map_err(io::Error::other)?;
-    let stream = TlsConnector::from(tls).connect(name, stream).await?;
-    Ok(PeerStream::Tls(Box::new(TlsStream::Client(stream))))
+    Ok(PeerStream::Tls(Box::new(Encrypted::connect(stream, tls, name).await?)))
 }
 
 /// The listening side of a TCP connection.
@@ -63,8 +65,7 @@ pub async fn connect_with(address: &Address, tls: Arc<ClientConfig>) -> io::Resu
 pub async fn accept_tcp(stream: TcpStream, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
     let stream = tuned(stream)?;
     let Some(tls) = tls else { return Ok(PeerStream::Tcp(stream)) };
-    let stream = TlsAcceptor::from(tls.server.clone()).accept(stream).await?;
-    Ok(PeerStream::Tls(Box::new(TlsStream::Server(stream))))
+    Ok(PeerStream::Tls(Box::new(Encrypted::accept(stream, &tls.server).await?)))
 }
 
 /// Small messages leave at once, and the end of a dead machine is noticed.
@@ -85,23 +86,14 @@ impl PeerStream {
     #[must_use]
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         let Self::Tls(stream) = self else { return &[] };
-        stream.get_ref().1.peer_certificates().unwrap_or_default()
+        stream.agreed().peer_certificates().unwrap_or_default()
     }
 
     /// A value that only the two ends of this very connection can know; `None` without TLS 1.3.
     #[must_use]
     pub fn export(&self, label: &[u8]) -> Option<[u8; 32]> {
         let Self::Tls(stream) = self else { return None };
-        let exported = match &**stream {
-            TlsStream::Client(stream) => {
-                stream.get_ref().1.export_keying_material([0; 32], label, None)
-            }
-            TlsStream::Server(stream) => {
-                stream.get_ref().1.export_keying_material([0; 32], label, None)
-            }
-        };
-        let is_new = stream.get_ref().1.protocol_version() == Some(ProtocolVersion::TLSv1_3);
-        exported.ok().filter(|_| is_new)
+        stream.export(label)
     }
 
     /// Whether it is encrypted.
@@ -110,9 +102,20 @@ impl PeerStream {
         matches!(self, Self::Tls(_))
     }
 
-    /// A descriptor in blocking mode that carries the bytes as they are meant. For an encrypted
-    /// stream it is one end of a socketpair, and a task moves the bytes between both until either
-    /// side closes.
+    /// The connection as the engine's workers take it: they encrypt and decrypt themselves.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn into_connection(self) -> io::Result<Connection> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => self.into_plain_fd().map(Connection::from),
+            Self::Tls(stream) => stream.into_connection(),
+        }
+    }
+
+    /// A descriptor in blocking mode that carries the bytes as they are meant, for front ends. For
+    /// an encrypted stream it is one end of a socketpair, and a task moves the bytes between both
+    /// until either side closes.
     ///
     /// # Errors
     /// If the system refuses.

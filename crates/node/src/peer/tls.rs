@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ALL_VERSIONS, ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::clock::unix_seconds;
 use crate::config::{NbdTlsConfig, PeerTlsConfig};
@@ -50,8 +50,8 @@ impl PeerTls {
     /// Names the file and what is wrong with it.
     pub fn load(config: &PeerTlsConfig) -> Result<Self, String> {
         let roots = Arc::new(roots(&config.authority)?);
-        let server = server(&config.certificate, &config.key, Some(roots.clone()))?;
-        let client = ClientConfig::builder()
+        let server = server(&config.certificate, &config.key, (Some(roots.clone()), &[&TLS13]))?;
+        let client = ClientConfig::builder_with_protocol_versions(&[&TLS13])
             .with_root_certificates(roots)
             .with_client_auth_cert(chain(&config.certificate)?, key(&config.key)?)
             .map_err(|e| unusable(&config.certificate, &e.to_string()))?;
@@ -152,7 +152,8 @@ impl ClientTls {
     /// Names the file and what is wrong with it.
     pub fn load(config: &NbdTlsConfig) -> Result<Self, String> {
         let roots = config.authority.as_deref().map(roots).transpose()?.map(Arc::new);
-        let server = server(&config.certificate, &config.key, roots).map(Arc::new)?;
+        let server = server(&config.certificate, &config.key, (roots, ALL_VERSIONS));
+        let server = server.map(Arc::new)?;
         Ok(Self { server, cluster: None })
     }
 
@@ -227,9 +228,9 @@ pub fn install_provider() {
 fn server(
     certificate: &Path,
     key_path: &Path,
-    clients: Option<Arc<RootCertStore>>,
+    (clients, versions): (Option<Arc<RootCertStore>>, &[&'static SupportedProtocolVersion]),
 ) -> Result<ServerConfig, String> {
-    let builder = ServerConfig::builder();
+    let builder = ServerConfig::builder_with_protocol_versions(versions);
     let builder = match clients {
         Some(roots) => {
             let verifier = WebPkiClientVerifier::builder(roots).build();

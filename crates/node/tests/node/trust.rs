@@ -164,7 +164,7 @@ fn open(token: &Token) -> Arc<ClientConfig> {
 
 async fn dial(address: &str, token: &Token) -> PeerStream {
     let address = Address::parse(address).unwrap();
-    stream::connect_with(&address, open(token)).await.unwrap()
+    stream::connect_with(&address, &open(token)).await.unwrap()
 }
 
 fn request(stream: &PeerStream, token: &Token, node: NodeId, name: &str) -> JoinRequest {
