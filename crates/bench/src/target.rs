@@ -39,6 +39,8 @@ pub enum Recipe {
     Shared(u32),
     /// evenkeel, N copies on N nodes, with this protocol.
     Replicas(u32, Protocol),
+    /// The same with protocol C, and certificates instead of a shared key: with TLS.
+    Encrypted(u32),
     /// evenkeel, a copy on each of N nodes, used from one more.
     Remote(u32),
     /// evenkeel, a stripe of two mirrors of two on one node.
@@ -161,6 +163,7 @@ impl Recipe {
             Self::Replicas(copies, protocol) => {
                 format!("replica-{copies}-{}", protocol.letter().to_lowercase())
             }
+            Self::Encrypted(copies) => format!("replica-{copies}-c-tls"),
             Self::Remote(copies) => format!("remote-{copies}"),
             Self::Shared(copies) => format!("shared-{copies}"),
             Self::Stripe => "stripe-2x2".to_owned(),
@@ -199,6 +202,7 @@ impl Recipe {
             | Self::Local(copies)
             | Self::Shared(copies)
             | Self::Remote(copies)
+            | Self::Encrypted(copies)
             | Self::Replicas(copies, _) => copies,
             Self::Stripe | Self::RemoteStripe | Self::MdRaid1 | Self::Drbd(_) => 2,
             Self::QuorumFiles | Self::QuorumNbd | Self::GlusterMount | Self::GlusterApi => 3,
@@ -247,6 +251,7 @@ impl Recipe {
             Self::Replicas(copies, protocol) => {
                 evenkeel::nodes(lab, &self.id(), copies as usize, protocol)
             }
+            Self::Encrypted(copies) => evenkeel::encrypted(lab, &self.id(), copies as usize),
             Self::Shared(copies) => evenkeel::shared(lab, &self.id(), copies as usize),
             Self::Remote(copies) => evenkeel::remote(lab, &self.id(), copies as usize),
             Self::Stripe => evenkeel::local_stripe(lab, &self.id()),

@@ -26,6 +26,8 @@ struct Shape {
     /// On how many nodes it is attached at once: on node 0, by which it is measured, and the next
     /// ones.
     primaries: usize,
+    /// Nodes have certificates and speak TLS, instead of a shared key in plain TCP.
+    has_certificates: bool,
     name: String,
     note: String,
 }
@@ -38,6 +40,7 @@ impl Default for Shape {
             mirrors: 1,
             protocol: Protocol::C,
             primaries: 1,
+            has_certificates: false,
             name: String::new(),
             note: String::new(),
         }
@@ -85,6 +88,19 @@ pub fn nodes(
         protocol,
         name: format!("evenkeel replica {copies}, protocol {}", protocol.letter()),
         note: format!("{copies} nodes as processes of this machine, a copy on each, over TCP."),
+        ..Shape::default()
+    };
+    shape.set_up(lab, id)
+}
+
+/// The same with protocol C and certificates: everything between the nodes is encrypted.
+pub fn encrypted(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: copies,
+        replicas: (0..copies).collect(),
+        has_certificates: true,
+        name: format!("evenkeel replica {copies}, protocol C, TLS"),
+        note: format!("{copies} nodes as processes of this machine, a copy on each, over TLS."),
         ..Shape::default()
     };
     shape.set_up(lab, id)
@@ -142,11 +158,15 @@ impl Shape {
     }
 
     fn set_up(self, lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
-        let first = Node::start(lab, id, "n1", None)?;
-        let port = first.port;
-        let mut nodes = vec![first];
+        let has_certificates = self.has_certificates;
+        let mut nodes = vec![Node::start(lab, id, "n1", (None, has_certificates))?];
         for number in 1..self.nodes {
-            nodes.push(Node::start(lab, id, &format!("n{}", number + 1), Some(port))?);
+            let name = format!("n{}", number + 1);
+            let node = Node::start(lab, id, &name, (Some(nodes[0].port), has_certificates))?;
+            if has_certificates {
+                node.join(lab, &nodes[0])?;
+            }
+            nodes.push(node);
         }
         let mut on = Vec::new();
         for (index, number) in self.replicas.iter().enumerate() {
@@ -217,7 +237,12 @@ struct Node {
 
 impl Node {
     /// Writes its configuration, starts it and waits until it answers.
-    fn start(lab: &mut Lab<'_>, id: &str, name: &str, join: Option<u16>) -> Result<Self, Failure> {
+    fn start(
+        lab: &mut Lab<'_>,
+        id: &str,
+        name: &str,
+        (join, has_certificates): (Option<u16>, bool),
+    ) -> Result<Self, Failure> {
         let directory = lab.scratch.directory(&format!("{id}/{name}"))?;
         let failed =
             |error: std::io::Error| Failure::new(format!("cannot prepare node {name}"), error);
@@ -225,14 +250,19 @@ impl Node {
         let path = directory.join("evenkeel.toml");
         let runtime = lab.scratch.sockets().join(format!("{id}-{name}"));
         let key = lab.scratch.directory(id)?.join("key");
-        if join.is_none() {
+        if join.is_none() && !has_certificates {
             make_key(&key).map_err(failed)?;
             lab.said
                 .push(format!("(umask 077; head -c 32 /dev/urandom | base64 > {})", key.display()));
         }
-        let text = node_configuration(&directory, &runtime, &key, name, (port, join));
+        let key = (!has_certificates).then_some(key.as_path());
+        let text = node_configuration(&directory, &runtime, key, name, (port, join));
         fs::write(&path, &text).map_err(failed)?;
         lab.said.push(format!("cat > {} << END\n{}END", path.display(), text));
+        let (evenkeel, config) = (lab.evenkeel.display().to_string(), path.display().to_string());
+        if has_certificates && join.is_none() {
+            lab.helper([&evenkeel, "cluster", "init", "--config", &config])?;
+        }
         let mut daemon = command([&lab.evenkeel]);
         daemon.args(["node", "run", "--config"]).arg(&path);
         let log = format!("{id}-{name}");
@@ -244,6 +274,15 @@ impl Node {
             Ok(process::run(lab.interrupt, &mut command(words), Duration::from_secs(10)).ok())
         })?;
         Ok(node)
+    }
+
+    /// Lets it join by a token of the first node.
+    fn join(&self, lab: &mut Lab<'_>, first: &Self) -> Result<(), Failure> {
+        let invited = first.ask(lab, &["node", "invite"])?;
+        let token =
+            text(&invited, &["token"]).ok_or_else(|| unexpected("node invite", &invited))?;
+        let address = format!("127.0.0.1:{}", first.port);
+        self.ask(lab, &["node", "join", &address, "--token", &token]).map(drop)
     }
 
     /// Gives it a directory as a disk. Returns the disk's name as `--on` wants it.
@@ -283,21 +322,24 @@ fn make_key(path: &Path) -> std::io::Result<()> {
     bytes.iter().try_for_each(|byte| write!(file, "{byte:02x}"))
 }
 
+/// Without a key a node gets a certificate, and joins when it has one.
 fn node_configuration(
     directory: &Path,
     runtime: &Path,
-    key: &Path,
+    key: Option<&Path>,
     name: &str,
     (port, join): (u16, Option<u16>),
 ) -> String {
-    let role = match join {
-        None => "here = true".to_owned(),
-        Some(port) => format!("join = \"127.0.0.1:{port}\""),
+    let role = match (join, key) {
+        (None, _) => "\n[coordinator]\nhere = true\n".to_owned(),
+        (Some(port), Some(_)) => format!("\n[coordinator]\njoin = \"127.0.0.1:{port}\"\n"),
+        (Some(_), None) => String::new(),
     };
-    let (path, runtime, key) = (directory.display(), runtime.display(), key.display());
+    let key = key.map(|key| format!("key_file = \"{}\"\n", key.display())).unwrap_or_default();
+    let (path, runtime) = (directory.display(), runtime.display());
     format!(
         "name = \"{name}\"\ncluster = \"bench\"\nstate = \"{path}/state\"\nruntime = \"{runtime}\"\n\n\
-         [peer]\nlisten = [\"127.0.0.1:{port}\"]\nkey_file = \"{key}\"\n\n[coordinator]\n{role}\n"
+         [peer]\nlisten = [\"127.0.0.1:{port}\"]\n{key}{role}"
     )
 }
 
