@@ -158,7 +158,8 @@ impl NbdServer {
 
     /// Serves an export on its unix socket, and on TCP if asked for: to these clients, or to all if
     /// none is named. An export of the same name is replaced, and those of its clients leave that this
-    /// one is not for; if that fails it is served as before.
+    /// one is not for, or that may write what this one only lets them read; if that fails it is
+    /// served as before.
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -193,14 +194,17 @@ impl NbdServer {
         Ok(())
     }
 
-    /// Ends the connections of clients that may not use an export any more.
+    /// Ends the connections of clients that may not use an export any more as they do.
     pub async fn end_unwanted(&self, node: &Node, name: &str) {
-        let now = |served: &Served| (served.export.volume, served.tcp.clone());
-        let Some((volume, tcp)) = self.lock().get(name).map(now) else { return };
-        for frontend in self.clients.unwanted(volume, tcp.as_deref()) {
+        let now = |served: &Served| (served.export.clone(), served.tcp.clone());
+        let Some((Export { volume, read_only, .. }, tcp)) = self.lock().get(name).map(now) else {
+            return;
+        };
+        for frontend in self.clients.unwanted(volume, (tcp.as_deref(), read_only)) {
             tracing::info!(
                 volume = name,
-                "ended the connection of an NBD client that the export is not for any more"
+                read_only,
+                "ended the connection of an NBD client that the export is not for any more, or that may write what is read-only now"
             );
             // It may have ended by itself meanwhile.
             let _ = node.data.remove_frontend(volume, frontend).await;
@@ -391,6 +395,7 @@ async fn serve(node: &Arc<Node>, chosen: Chosen, (from, source): (String, Source
     let name = negotiated.export.name.clone();
     let frontend = node.volumes.next_frontend();
     // Among several that choose at the same time, room for one was seen by all.
+    let client = (client, !negotiated.export.read_only);
     let Some(seat) = node.nbd.clients.admit(volume, frontend, client) else {
         if let Some(left_out) = node.nbd.log.line(source) {
             let most = node.nbd.clients.most();
@@ -410,6 +415,6 @@ async fn serve(node: &Arc<Node>, chosen: Chosen, (from, source): (String, Source
             tracing::warn!(volume = name, %from, %error, "an NBD client cannot be served");
         }
     }
-    // Whom the export is for may have changed since the client chose it.
+    // Whom the export is for, and whether they may write, may have changed since the client chose it.
     node.nbd.end_unwanted(node, &name).await;
 }

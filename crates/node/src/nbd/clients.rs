@@ -15,7 +15,14 @@ pub struct Clients {
     seated: Mutex<Seated>,
 }
 
-type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Client>>;
+type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Served>>;
+
+/// A client, and what it was told when it chose the export.
+#[derive(Debug)]
+struct Served {
+    client: Client,
+    may_write: bool,
+}
 
 /// A client's place among those of its volume; free again when this is dropped.
 #[derive(Debug)]
@@ -48,30 +55,37 @@ impl Clients {
         self.lock().get(&volume).is_none_or(|seated| seated.len() < self.most)
     }
 
-    /// Takes a place for a client that is to be this front end. `None`: there is none left.
+    /// Takes a place for a client that is to be this front end, and was told whether it may write.
+    /// `None`: there is none left.
     #[must_use]
     pub fn admit(
         self: &Arc<Self>,
         volume: VolumeId,
         frontend: FrontendId,
-        client: Client,
+        (client, may_write): (Client, bool),
     ) -> Option<Seat> {
         let mut all = self.lock();
         let seated = all.entry(volume).or_default();
         if seated.len() >= self.most {
             return None;
         }
-        seated.insert(frontend, client);
+        seated.insert(frontend, Served { client, may_write });
         Some(Seat { clients: self.clone(), volume, frontend })
     }
 
-    /// The front ends of a volume whose clients may not use what is on TCP for these clients, for
-    /// all if none is named; `None`: not on TCP.
+    /// The front ends of a volume whose clients may not go on with what is on TCP for these clients,
+    /// for all if none is named; `None`: not on TCP. Nor may those that write if it is read-only.
     #[must_use]
-    pub fn unwanted(&self, volume: VolumeId, permitted: Option<&[String]>) -> Vec<FrontendId> {
+    pub fn unwanted(
+        &self,
+        volume: VolumeId,
+        (permitted, read_only): (Option<&[String]>, bool),
+    ) -> Vec<FrontendId> {
         let all = self.lock();
         let seated = all.get(&volume).into_iter().flatten();
-        let unwanted = seated.filter(|(_, client)| !client.may_use(permitted));
+        let may_go_on =
+            |served: &Served| served.client.may_use(permitted) && !(read_only && served.may_write);
+        let unwanted = seated.filter(|(_, served)| !may_go_on(served));
         unwanted.map(|(frontend, _)| *frontend).collect()
     }
 }

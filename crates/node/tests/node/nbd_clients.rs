@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -166,6 +166,52 @@ async fn the_clusters_authority_signs_certificates_of_clients() {
 
     assert_eq!(choose(&address, first, "a", "web").await.unwrap().0, REP_ERR_POLICY);
     assert_eq!(choose(&address, second, "a", "web").await.unwrap().0, REP_ACK);
+    node.detach("web").await;
+}
+
+/// A client of the only export of this node, on its unix socket.
+async fn local_client(node: &TestNode) -> UnixStream {
+    let socket = node.config.runtime.join("nbd/web.sock");
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.read_exact(&mut [0; 18]).await.unwrap();
+    stream.write_all(&[0, 0, 0, 3]).await.unwrap();
+    let name = [&3_u32.to_be_bytes()[..], b"web", &[0, 0]].concat();
+    assert_eq!(option(&mut stream, OPT_GO, &name).await.unwrap().0, REP_ACK);
+    stream
+}
+
+/// The error with which a write of 4 KiB is answered.
+async fn write(stream: &mut UnixStream) -> io::Result<u32> {
+    let head = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16]].concat();
+    stream.write_all(&[&head[..], &4096_u32.to_be_bytes(), &[7; 4096]].concat()).await?;
+    let mut answer = [0; 16];
+    stream.read_exact(&mut answer).await?;
+    Ok(u32::from_be_bytes(answer[4..8].try_into().unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_may_write_is_disconnected_when_the_export_becomes_read_only() {
+    const EPERM: u32 = 1;
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    let path = "/v1/volumes/web/exports/nbd";
+    node.ok("POST", path, json!({"tcp": false})).await;
+    let mut writer = local_client(&node).await;
+    assert_eq!(write(&mut writer).await.unwrap(), 0);
+    node.ok("POST", path, json!({"tcp": false, "read_only": true})).await;
+    write(&mut writer).await.unwrap_err();
+
+    let mut reader = local_client(&node).await;
+    assert_eq!(write(&mut reader).await.unwrap(), EPERM);
+    // Who reads need not leave, and was told that it may not write.
+    node.ok("POST", path, json!({"tcp": false, "read_only": true})).await;
+    node.ok("POST", path, json!({"tcp": false})).await;
+    assert_eq!(write(&mut reader).await.unwrap(), EPERM);
+    assert_eq!(write(&mut local_client(&node).await).await.unwrap(), 0);
     node.detach("web").await;
 }
 

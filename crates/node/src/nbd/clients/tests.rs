@@ -9,7 +9,7 @@ fn a_volume_takes_so_many_and_again_when_one_has_left() {
     let mut next = 0;
     let mut admit = |volume| {
         next += 1;
-        clients.admit(volume, FrontendId(next), Client::Unix)
+        clients.admit(volume, FrontendId(next), (Client::Unix, true))
     };
     let first = admit(MUSIC).unwrap();
     let second = admit(MUSIC).unwrap();
@@ -28,12 +28,25 @@ fn whoever_may_not_use_an_export_any_more_is_found() {
     let clients = Clients::new(9);
     let plain = Client::Tcp { tls: None, certificate: None };
     let held = [(MUSIC, 1, Client::Unix), (MUSIC, 2, plain.clone()), (OTHER, 3, plain)]
-        .map(|(volume, id, client)| clients.admit(volume, FrontendId(id), client).unwrap());
-    assert_eq!(clients.unwanted(MUSIC, Some(&[])), []);
+        .map(|(volume, id, client)| clients.admit(volume, FrontendId(id), (client, true)).unwrap());
+    let named = ["vm1".to_owned()];
+    let unwanted = |volume, permitted| clients.unwanted(volume, (permitted, false));
+    assert_eq!(unwanted(MUSIC, Some(&[])), []);
     // It has shown nothing.
-    assert_eq!(clients.unwanted(MUSIC, Some(&["vm1".to_owned()])), [FrontendId(2)]);
-    assert_eq!(clients.unwanted(MUSIC, None), [FrontendId(2)]);
-    assert_eq!(clients.unwanted(OTHER, None), [FrontendId(3)]);
+    assert_eq!(unwanted(MUSIC, Some(&named)), [FrontendId(2)]);
+    assert_eq!(unwanted(MUSIC, None), [FrontendId(2)]);
+    assert_eq!(unwanted(OTHER, None), [FrontendId(3)]);
     drop(held);
-    assert_eq!(clients.unwanted(MUSIC, None), []);
+    assert_eq!(unwanted(MUSIC, None), []);
+}
+
+#[test]
+fn whoever_may_write_is_not_wanted_where_it_is_read_only_now() {
+    let clients = Clients::new(9);
+    let held = [(1, true), (2, false)].map(|(id, may_write)| {
+        clients.admit(MUSIC, FrontendId(id), (Client::Unix, may_write)).unwrap()
+    });
+    assert_eq!(clients.unwanted(MUSIC, (None, true)), [FrontendId(1)]);
+    assert_eq!(clients.unwanted(MUSIC, (None, false)), [], "who reads may go on reading");
+    drop(held);
 }
