@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::config::Address;
 use crate::coordinator::{Answer, NodeLiveness, Request};
 use crate::node::Node;
+use crate::peer::Wanted;
 
 /// How long a node may take to answer a question.
 pub const QUESTION: Duration = Duration::from_secs(3);
@@ -97,10 +98,11 @@ pub async fn forward<Q: Serialize, A: DeserializeOwned>(
     let body = body.map(serde_json::to_vec).transpose();
     let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
     let mut why = "its addresses are not known".to_owned();
+    let wanted = Wanted::member(target);
     for text in &target.node.addresses {
         let Ok(address) = Address::parse(text) else { continue };
-        let answer =
-            node.peers.request(&address, method.clone(), path, body.clone().into(), deadline);
+        let (to, body) = ((&address, &wanted), body.clone().into());
+        let answer = node.peers.request(to, method.clone(), path, body, deadline);
         match answer.await {
             Ok((status, body)) if status.is_success() => {
                 return serde_json::from_slice(&body).map_err(|e| system(&what, &e.to_string()));

@@ -221,9 +221,8 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
             if node.coordinator.node(target).is_none() {
                 crate::cluster::nodes(&node).await;
             }
-            let addresses = node.coordinator.node(target).map(|member| member.node.addresses);
-            let addresses = addresses.unwrap_or_default();
-            let connection = node.peers.connect_replica(&addresses, volume, replica).await;
+            let member = node.coordinator.node(target);
+            let connection = node.peers.connect_replica(member.as_ref(), volume, replica).await;
             if let Err(error) = &connection {
                 tracing::debug!(%volume, %replica, ?caller, %error, "cannot connect");
             }

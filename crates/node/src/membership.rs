@@ -17,6 +17,7 @@ use crate::coordinator::{
 };
 use crate::identity::Identity;
 use crate::node::Node;
+use crate::peer::Wanted;
 use crate::volumes::leftovers;
 use crate::{admission, cluster};
 
@@ -108,6 +109,8 @@ pub async fn join(node: &Arc<Node>, address: &str, is_chosen: bool) -> Result<()
             return Err(ApiError::new(code, what, why, advice));
         }
     };
+    node.peers.forget_coordinator();
+    let remote = Arc::new(Remote::new(node.peers.clone(), parsed.clone()));
     node.coordinator.set(remote, Some(&parsed));
     node.coordinator.set_id(coordinator);
     admit(node).await;
@@ -126,24 +129,22 @@ fn already_joined(what: String, address: Option<String>) -> ApiError {
     ApiError::new(ErrorCode::AlreadyJoined, what, why, advice)
 }
 
-fn remote_at(node: &Node, address: &Address) -> Arc<Remote> {
-    Arc::new(Remote::new(node.peers.clone(), address.clone()))
+fn remote_at(node: &Node, address: &Address) -> Remote {
+    Remote::first(node.peers.clone(), address.clone())
 }
 
-async fn register_at(
-    node: &Node,
-    remote: &Arc<Remote>,
-    is_chosen: bool,
-) -> Result<Answer, CallError> {
+async fn register_at(node: &Node, remote: &Remote, is_chosen: bool) -> Result<Answer, CallError> {
     let request = registration(&node.identity, &node.addresses, is_chosen);
-    crate::coordinator::Coordinator::call(&**remote, Request::Register(request)).await
+    crate::coordinator::Coordinator::call(remote, Request::Register(request)).await
 }
 
 /// Where the node at an address, which serves no coordinator, says that the one of its cluster is.
 /// Both have to prove that they belong to the cluster, as with every connection.
 async fn coordinator_of(node: &Node, address: &Address) -> Option<Address> {
     let (path, deadline) = (routes::NODE, cluster::QUESTION);
-    let answer = node.peers.request(address, Method::GET, path, Bytes::new(), deadline).await;
+    // Nobody is wanted: an operator has given the address.
+    let to = (address, &Wanted::Anyone);
+    let answer = node.peers.request(to, Method::GET, path, Bytes::new(), deadline).await;
     let (_, body) = answer.ok().filter(|(status, _)| status.is_success())?;
     let status = serde_json::from_slice::<NodeAnswer>(&body).ok()?.node;
     let named = Address::parse(&status.coordinator.address?).ok()?;

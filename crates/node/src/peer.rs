@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_api::ApiError;
@@ -33,9 +33,12 @@ pub mod hello;
 pub mod requests;
 pub mod stream;
 pub mod tls;
+pub mod wanted;
 
 pub use auth::SharedKey;
+use hello::Host;
 use stream::PeerStream;
+pub use wanted::Wanted;
 
 /// How long a connection may take to be made, TLS and hello included.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
@@ -84,6 +87,18 @@ pub enum PeerError {
         /// Why, and what to do.
         why: String,
     },
+    /// Another node answered there.
+    #[error(
+        "{found} answered at {address}, where node {wanted} was wanted: compare `peer.listen` and `peer.advertise` of both with `evenkeel node status`, and correct them; if the coordinator has moved to that node, give `evenkeel node join {address}`"
+    )]
+    Another {
+        /// Where.
+        address: String,
+        /// The name of who was wanted.
+        wanted: String,
+        /// Who answered.
+        found: String,
+    },
     /// It did not answer a request in time.
     #[error("{address} did not answer within {} s", deadline.as_secs_f32())]
     Late {
@@ -114,7 +129,7 @@ impl PeerError {
     /// Whether it was refused for who it is, which trying again does not change.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused { .. })
+        matches!(self, Self::Refused { .. } | Self::Another { .. })
     }
 }
 
@@ -128,11 +143,20 @@ pub fn unserved<T>(answer: &Result<T, PeerError>) -> Option<Unserved> {
 
 type Sender = SendRequest<Full<Bytes>>;
 
+/// A connection for requests, and who is at its other end.
+#[derive(Debug)]
+struct Control {
+    sender: Sender,
+    host: Host,
+}
+
 /// Makes connections to other nodes.
 #[derive(Debug)]
 pub struct Peers {
     credentials: Credentials,
-    idle: Mutex<HashMap<Address, Vec<Sender>>>,
+    idle: Mutex<HashMap<Address, Vec<Control>>>,
+    /// The node that serves the coordinator; `None`: it has never been spoken to.
+    coordinator: Mutex<Option<NodeLiveness>>,
     /// The present start of each node, as the coordinator said last.
     starts: Mutex<HashMap<NodeId, StartId>>,
     /// The nodes that were removed from the cluster, with a sentence that says so.
@@ -146,19 +170,39 @@ impl Peers {
         Self {
             credentials,
             idle: Mutex::default(),
+            coordinator: Mutex::default(),
             starts: Mutex::default(),
             removed: Mutex::default(),
         }
     }
 
-    /// Notes the present start of each node. Software that does not count its starts has none.
+    /// Notes the present start of each node, and which one serves the coordinator. Software that
+    /// does not count its starts has none.
     pub fn learn(&self, nodes: &[NodeLiveness]) {
+        if let Some(found) = nodes.iter().find(|member| member.coordinator) {
+            *self.lock_coordinator() = Some(found.clone());
+        }
         let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
         for record in nodes.iter().map(|member| &member.node).filter(|record| record.counter != 0) {
             let incarnation = Incarnation(record.incarnation);
             let start = StartId { counter: record.counter, incarnation };
             record.id.parse().ok().and_then(|id| starts.insert(id, start));
         }
+    }
+
+    fn lock_coordinator(&self) -> MutexGuard<'_, Option<NodeLiveness>> {
+        self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom to expect where the coordinator is.
+    #[must_use]
+    pub fn coordinator(&self) -> Wanted {
+        self.lock_coordinator().as_ref().map_or(Wanted::Anyone, Wanted::member)
+    }
+
+    /// An operator says where the coordinator is: what was known of its node does not count.
+    pub fn forget_coordinator(&self) {
+        *self.lock_coordinator() = None;
     }
 
     /// Notes which nodes were removed from the cluster.
@@ -188,15 +232,16 @@ impl Peers {
         })
     }
 
-    /// Connects for a purpose: TLS, if configured, and the hello.
+    /// Connects to a node for a purpose: TLS, if configured, and the hello.
     ///
     /// # Errors
-    /// If the peer is not there, refuses, or takes too long.
+    /// If the peer is not there, is another node, refuses, or takes too long.
     pub async fn connect(
         &self,
         address: &Address,
+        wanted: &Wanted,
         purpose: Purpose,
-    ) -> Result<(PeerStream, NodeId), PeerError> {
+    ) -> Result<(PeerStream, Host), PeerError> {
         let connect = async {
             let tls = self.credentials.tls.get();
             if matches!(address, Address::Tcp(_)) && tls.is_none() && self.credentials.key.is_none()
@@ -219,9 +264,10 @@ impl Peers {
                 let named = tls.check(&certificate, &host.name, host.node);
                 named.map_err(|why| refused(Reason::Other, why))?;
             }
+            wanted.check(&host, stream.is_tls(), address)?;
             match self.superseded(host.node, host.start) {
                 Some(why) => Err(refused(Reason::Superseded, why)),
-                None => Ok((stream, host.node)),
+                None => Ok((stream, host)),
             }
         };
         let late = || {
@@ -232,21 +278,25 @@ impl Peers {
         tokio::time::timeout(CONNECT_DEADLINE, connect).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Connects to a replica by the first address that answers.
+    /// Connects to a replica on a member by the first of its addresses that answers. `None`: the
+    /// cluster knows no such member.
     ///
     /// # Errors
     /// That of the last address.
     pub async fn connect_replica(
         &self,
-        addresses: &[String],
+        member: Option<&NodeLiveness>,
         volume: VolumeId,
         replica: ReplicaId,
     ) -> Result<Connection, PeerError> {
         let unknown = || io::Error::other("its addresses are not known");
         let mut last = PeerError::Connect { address: "the node".into(), source: unknown() };
-        for text in addresses {
+        let Some(member) = member else { return Err(last) };
+        let wanted = Wanted::member(member);
+        for text in &member.node.addresses {
             let Ok(address) = Address::parse(text) else { continue };
-            match self.connect(&address, Purpose::Replication { volume, replica }).await {
+            let purpose = Purpose::Replication { volume, replica };
+            match self.connect(&address, &wanted, purpose).await {
                 Ok((stream, _)) => {
                     return stream
                         .into_connection()
@@ -261,19 +311,19 @@ impl Peers {
     /// One request and its answer. A kept connection that turns out to be dead is replaced.
     ///
     /// # Errors
-    /// If the peer is not there, refuses, or takes too long.
+    /// If the peer is not there, is another node, refuses, or takes too long.
     pub async fn request(
         &self,
-        address: &Address,
+        (address, wanted): (&Address, &Wanted),
         method: Method,
         path: &str,
         body: Bytes,
         deadline: Duration,
     ) -> Result<(StatusCode, Bytes), PeerError> {
         let exchange = async {
-            let mut sender = match self.take_idle(address) {
-                Some(sender) => sender,
-                None => self.control(address).await?,
+            let mut control = match self.take_idle(address, wanted) {
+                Some(control) => control,
+                None => self.control(address, wanted).await?,
             };
             let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
             let request = hyper::Request::builder()
@@ -284,20 +334,20 @@ impl Peers {
                 .header(FORWARDED, "1")
                 .body(Full::new(body))
                 .map_err(|e| broken(e.to_string()))?;
-            let answer = match sender.try_send_request(request).await {
+            let answer = match control.sender.try_send_request(request).await {
                 Ok(answer) => answer,
                 // It was closed while it was idle: the request has not left.
                 Err(mut e) => {
                     let why = e.error().to_string();
                     let request = e.take_message().ok_or_else(|| broken(why))?;
-                    sender = self.control(address).await?;
-                    sender.send_request(request).await.map_err(|e| broken(e.to_string()))?
+                    control = self.control(address, wanted).await?;
+                    control.sender.send_request(request).await.map_err(|e| broken(e.to_string()))?
                 }
             };
             let status = answer.status();
             let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
             let body = body.map_err(|e| broken(e.to_string()))?.to_bytes();
-            self.keep(address, sender);
+            self.keep(address, control);
             Ok((status, body))
         };
         let late = || PeerError::Late { address: address.to_string(), deadline };
@@ -307,10 +357,10 @@ impl Peers {
     /// Posts JSON and reads JSON. The inner error is the peer's own.
     ///
     /// # Errors
-    /// If the peer is not there, refuses, or answers something else.
+    /// If the peer is not there, is another node, refuses, or answers something else.
     pub async fn post_json<Q: Serialize, A: DeserializeOwned>(
         &self,
-        address: &Address,
+        (address, wanted): (&Address, &Wanted),
         path: &str,
         question: &Q,
         deadline: Duration,
@@ -318,7 +368,7 @@ impl Peers {
         let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
         let body = serde_json::to_vec(question).map_err(|e| broken(e.to_string()))?;
         let (status, body) =
-            self.request(address, Method::POST, path, body.into(), deadline).await?;
+            self.request((address, wanted), Method::POST, path, body.into(), deadline).await?;
         if status.is_success() {
             return serde_json::from_slice(&body).map(Ok).map_err(|e| broken(e.to_string()));
         }
@@ -333,8 +383,8 @@ impl Peers {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    async fn control(&self, address: &Address) -> Result<Sender, PeerError> {
-        let (stream, _) = self.connect(address, Purpose::Control).await?;
+    async fn control(&self, address: &Address, wanted: &Wanted) -> Result<Control, PeerError> {
+        let (stream, host) = self.connect(address, wanted, Purpose::Control).await?;
         let (sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| {
                 let (address, source) = (address.to_string(), io::Error::other(e));
@@ -344,22 +394,25 @@ impl Peers {
             // Its end shows at the sender.
             let _ = connection.await;
         });
-        Ok(sender)
+        Ok(Control { sender, host })
     }
 
-    fn take_idle(&self, address: &Address) -> Option<Sender> {
+    /// A kept connection to whom is wanted at an address. One to another node is not used: who is
+    /// there now shows when it is connected to.
+    fn take_idle(&self, address: &Address, wanted: &Wanted) -> Option<Control> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let senders = idle.get_mut(address)?;
-        senders.retain(|sender| !sender.is_closed());
-        let ready = senders.iter().position(SendRequest::is_ready)?;
-        Some(senders.swap_remove(ready))
+        let kept = idle.get_mut(address)?;
+        kept.retain(|control| !control.sender.is_closed());
+        let is_wanted = |control: &Control| wanted.is(&control.host);
+        let ready = kept.iter().position(|it| is_wanted(it) && it.sender.is_ready())?;
+        Some(kept.swap_remove(ready))
     }
 
-    fn keep(&self, address: &Address, sender: Sender) {
+    fn keep(&self, address: &Address, control: Control) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let senders = idle.entry(address.clone()).or_default();
-        if senders.len() < MAX_IDLE {
-            senders.push(sender);
+        let kept = idle.entry(address.clone()).or_default();
+        if kept.len() < MAX_IDLE {
+            kept.push(control);
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! - **Names** are not compared with the address that was dialed, which says nothing of who a node
 //!   is: whoever listens says in the hello who it is, and [`Verifier::is_node`] tells whether its
-//!   certificate says the same.
+//!   certificate says the same. That it is who was wanted at the address, the caller compares then.
 //! - **Expired certificates** of those who connect are accepted, for a node that was off for months
 //!   has to be able to ask for a new one. [`Verifier::standing`] tells that it may do nothing else.
 //!   Those of nodes that were dialed are refused.

@@ -106,6 +106,7 @@ async fn ask(
         .dangerous()
         .with_custom_certificate_verifier(verifier.clone())
         .with_no_client_auth();
+    // No node is wanted: the token names the authority, and proves this node to it alone.
     let connected = stream::connect_with(address, &client).await;
     let mut stream = connected.map_err(|error| {
         unreachable(format!("{error} (does the token come from that node's cluster?)"))

@@ -78,7 +78,8 @@ async fn ask(node: &Node, key: &PublicKey) -> Result<NewCertificate, String> {
     let address = address.ok_or("the coordinator's address is not known: join its cluster")?;
     let address = Address::parse(&address)?;
     let wanted = WantedCertificate::new(key);
-    let answer = node.peers.post_json(&address, requests::CERTIFICATE, &wanted, DEADLINE).await;
+    let to = (&address, &node.peers.coordinator());
+    let answer = node.peers.post_json(to, requests::CERTIFICATE, &wanted, DEADLINE).await;
     answer.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
 }
 

@@ -7,7 +7,7 @@ use evenkeel_api::ErrorCode;
 
 use super::{Answer, CallError, CallFuture, Coordinator, Request};
 use crate::config::Address;
-use crate::peer::Peers;
+use crate::peer::{Peers, Wanted};
 
 /// The path at which a node serves its coordinator to peers.
 pub const PATH: &str = "/peer/v1/coordinator";
@@ -18,20 +18,34 @@ const DEADLINE: Duration = Duration::from_secs(3);
 pub struct Remote {
     peers: Arc<Peers>,
     address: Address,
+    /// Whether an operator has given the address just now: nobody is wanted there then.
+    is_first: bool,
 }
 
 impl Remote {
-    /// The coordinator that the node at this address serves.
+    /// The coordinator that the node at this address serves: the one that is known to, or anyone if
+    /// none is.
     #[must_use]
-    pub fn new(peers: Arc<Peers>, address: Address) -> Self {
-        Self { peers, address }
+    pub const fn new(peers: Arc<Peers>, address: Address) -> Self {
+        Self { peers, address, is_first: false }
+    }
+
+    /// The coordinator at an address that an operator has given to `node join`: whoever serves it.
+    #[must_use]
+    pub const fn first(peers: Arc<Peers>, address: Address) -> Self {
+        Self { peers, address, is_first: true }
     }
 }
 
 impl Coordinator for Remote {
     fn call(&self, request: Request) -> CallFuture<'_> {
         Box::pin(async move {
-            let answer = self.peers.post_json(&self.address, PATH, &request, DEADLINE).await;
+            let wanted = match self.is_first {
+                true => Wanted::Anyone,
+                false => self.peers.coordinator(),
+            };
+            let to = (&self.address, &wanted);
+            let answer = self.peers.post_json(to, PATH, &request, DEADLINE).await;
             answer.map_err(|e| CallError::Unreachable(e.to_string())).and_then(
                 |answer| match answer {
                     Ok(answer) => Ok(answer),

@@ -10,7 +10,7 @@ use evenkeel_trust::PublicKey;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use super::Peers;
+use super::{Peers, Wanted};
 use crate::config::Address;
 use crate::disks::Unserved;
 
@@ -193,10 +193,11 @@ pub async fn read_data(
     let question = ReadData { replica: replica.to_string(), offset, length };
     let question = serde_json::to_vec(&question)?;
     let mut last = io::Error::other("its node's addresses are not known");
+    let wanted = Wanted::member(member);
     for text in &member.node.addresses {
         let Ok(address) = Address::parse(text) else { continue };
-        let body = question.clone().into();
-        match peers.request(&address, Method::POST, READ, body, deadline).await {
+        let (to, body) = ((&address, &wanted), question.clone().into());
+        match peers.request(to, Method::POST, READ, body, deadline).await {
             Ok((status, bytes)) if status.is_success() && bytes.len() as u64 == length => {
                 return Ok(bytes.to_vec());
             }

@@ -43,8 +43,8 @@ async fn ask(node: &Arc<Node>, found: &Found, record: &ReplicaRecord) -> Option<
     if record.node == node.identity.node {
         return facts::unserved_here(node, &found.stored.record, record);
     }
-    let addresses = node.coordinator.node(record.node)?.node.addresses;
-    let connected = node.peers.connect_replica(&addresses, found.view.volume, record.id).await;
+    let member = node.coordinator.node(record.node)?;
+    let connected = node.peers.connect_replica(Some(&member), found.view.volume, record.id).await;
     peer::unserved(&connected)
 }
 

@@ -17,6 +17,7 @@ mod log;
 mod nbd_clients;
 mod on_path;
 mod plans;
+mod reached;
 mod refusals;
 mod rename;
 mod retire;

@@ -10,13 +10,14 @@ use evenkeel_node::certificates;
 use evenkeel_node::config::Address;
 use evenkeel_node::peer::stream::{self, PeerStream};
 use evenkeel_node::peer::tls::PeerTls;
-use evenkeel_node::peer::{Credentials, PeerError, Peers};
+use evenkeel_node::peer::{Credentials, PeerError, Peers, Wanted};
 use evenkeel_node::start::StartId;
 use evenkeel_trust::token::{Asked, CHANNEL_LABEL};
 use evenkeel_trust::verifier::JoinVerifier;
 use evenkeel_trust::{Authority, JoinAnswer, JoinRequest, Key, Token, Verifier, pem};
 use evenkeel_wire::hello::Purpose;
 use hyper::Method;
+use hyper::body::Bytes;
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -291,18 +292,19 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
     let old = sign("b", id, made);
 
     let expired = peers(&of_second, id, "b", old.clone());
-    let to = Address::parse(&address).unwrap();
+    let (to, anyone) = (Address::parse(&address).unwrap(), Wanted::Anyone);
     let deadline = Duration::from_secs(5);
     for (method, path) in [
         (Method::GET, "/v1/nodes"),
         (Method::POST, "/peer/v1/coordinator"),
         (Method::GET, "/v1/node"),
     ] {
-        let answer = expired.request(&to, method, path, "{}".into(), deadline).await.unwrap();
+        let answer = expired.request((&to, &anyone), method, path, "{}".into(), deadline);
+        let answer = answer.await.unwrap();
         assert_eq!(answer.0, 404, "{path}");
     }
     let replication = Purpose::Replication { volume: VolumeId(1), replica: ReplicaId(2) };
-    let refused = expired.connect(&to, replication).await.unwrap_err();
+    let refused = expired.connect(&to, &anyone, replication).await.unwrap_err();
     assert!(refused.to_string().contains("has expired"), "{refused}");
 
     // Another one's name or identity; a member asks for a token.
@@ -312,13 +314,29 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
         ("b", id, sign("b", NodeId(1), now())),
     ] {
         let other = peers(&of_second, node, name, certificate);
-        let refused = other.connect(&to, Purpose::Control).await.unwrap_err();
+        let refused = other.connect(&to, &anyone, Purpose::Control).await.unwrap_err();
         assert!(matches!(refused, PeerError::Refused { .. }), "{name} {node}: {refused}");
     }
     let member = peers(&of_second, id, "b", sign("b", id, now()));
     let path = "/v1/cluster/invite";
-    let answer = member.request(&to, Method::POST, path, "{}".into(), deadline).await.unwrap();
-    assert_eq!(answer.0, 404);
+    let asked = member.request((&to, &anyone), Method::POST, path, "{}".into(), deadline).await;
+    assert_eq!(asked.unwrap().0, 404);
+    // A node whose certificate is good, and that is not the one that was wanted there. The connection
+    // that is kept to it does not serve.
+    let first_id = first.get("/v1/node").await["node"]["id"].as_str().unwrap().to_owned();
+    let wanted = |id: &str, name: &str| Wanted::Node { id: id.to_owned(), name: name.to_owned() };
+    for (wanted, is_there) in [
+        (wanted(&first_id, "a"), true),
+        (wanted(&id.to_string(), "b"), false),
+        (wanted(&NodeId(1).to_string(), "a"), false),
+    ] {
+        let (method, body) = (Method::GET, Bytes::new());
+        let asked = member.request((&to, &wanted), method, "/v1/node", body, deadline).await;
+        match is_there {
+            true => assert_eq!(asked.unwrap().0, 200),
+            false => assert!(matches!(asked, Err(PeerError::Another { .. })), "{asked:?}"),
+        }
+    }
 
     // It renews by itself, and is a member again.
     let file = second.config.state.join("certificate.json");
