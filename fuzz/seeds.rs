@@ -207,6 +207,7 @@ fn hellos() -> std::io::Result<()> {
         nonce: [3; NONCE_LENGTH],
         software: String::new(),
         start: Some(Start { counter: 3, incarnation: Incarnation(4) }),
+        epoch: 5,
     };
     let answer = HelloAnswer {
         outcome: Ok(0),
@@ -217,6 +218,7 @@ fn hellos() -> std::io::Result<()> {
         nonce: [4; NONCE_LENGTH],
         software: String::new(),
         start: Some(Start { counter: 3, incarnation: Incarnation(4) }),
+        epoch: 5,
     };
     let refusal = Refusal { reason: Reason::KeyDiffers, text: "the keys differ".to_owned() };
     save("hello", "hello", 1, &hello.encode())?;

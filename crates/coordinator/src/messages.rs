@@ -59,6 +59,8 @@ pub enum Request {
     },
     /// Answer: `RemovedNodes`.
     RemovedNodes,
+    /// Who is a member and who was removed, as of one moment. Answer: `Membership`.
+    Membership,
     /// Answer: `Nodes`.
     Nodes,
     /// Answer: `Volumes`.
@@ -345,6 +347,15 @@ pub enum Answer {
     },
     /// Nodes that were removed, the newest last.
     RemovedNodes(Vec<RemovedNode>),
+    /// Who is a member and who was removed.
+    Membership {
+        /// How often a node was admitted or removed.
+        epoch: u64,
+        /// All members.
+        nodes: Vec<NodeLiveness>,
+        /// Nodes that were removed, the newest last.
+        removed: Vec<RemovedNode>,
+    },
     /// All nodes.
     Nodes(Vec<NodeLiveness>),
     /// All volumes, by name.

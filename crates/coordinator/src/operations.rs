@@ -76,8 +76,9 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
     match request {
         Request::Goodbye { node, incarnation } => starts::goodbye(transaction, node, *incarnation),
         Request::Rename { name, replaces } => nodes::rename(transaction, name, replaces.as_deref()),
-        Request::RemovedNodes => removal::removed_nodes(transaction),
-        Request::Nodes => nodes::nodes(transaction),
+        Request::RemovedNodes => removal::removed_nodes(transaction).map(Answer::RemovedNodes),
+        Request::Nodes => nodes::nodes(transaction).map(Answer::Nodes),
+        Request::Membership => nodes::membership(transaction),
         Request::Volumes => volumes::volumes(transaction),
         Request::Read { volume } => volumes::read(transaction, volume),
         Request::Draft { node, incarnation, volume } => {

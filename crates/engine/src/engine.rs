@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, Generation, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, Generation, NodeId, ReplicaId, VolumeId};
 
 use crate::api::*;
 use crate::disk::{RoomRequest, RoomStep, RoomTask};
@@ -145,10 +145,22 @@ impl Engine {
         self.order(volume, Order::RemoveFrontend { volume, frontend, answer: Box::new(answer) });
     }
 
-    /// Hands over an inbound replication connection after its hello. If the replica is not open,
-    /// it is closed.
-    pub fn accept_link(&self, volume: VolumeId, replica: ReplicaId, connection: Connection) {
-        self.order(volume, Order::AcceptLink { volume, replica, connection });
+    /// Hands over an inbound replication connection of node `peer` after its hello. If the replica is
+    /// not open, it is closed.
+    pub fn accept_link(
+        &self,
+        volume: VolumeId,
+        replica: ReplicaId,
+        peer: NodeId,
+        connection: Connection,
+    ) {
+        self.order(volume, Order::AcceptLink { volume, replica, peer, connection });
+    }
+
+    /// Ends all links with a node, in both directions, that were handed over until now. Nobody is
+    /// kept from handing over another one.
+    pub fn disconnect(&self, node: NodeId) {
+        self.workers.iter().for_each(|worker| worker.send(Order::Disconnect { node }));
     }
 
     /// Answers [`EngineEvent::Connect`]: the connection after its hello, or `None` if the replica

@@ -10,7 +10,7 @@ use common::client::{Answer, Request};
 use common::tls::Keys;
 use common::{Cluster, Shape, pattern};
 use evenkeel_core::primary::Note;
-use evenkeel_core::{Lease, ReplicaState, Settings};
+use evenkeel_core::{Lease, NodeId, ReplicaState, Settings};
 use evenkeel_engine::{Connection, EngineEvent};
 
 fn three() -> Shape {
@@ -100,7 +100,7 @@ fn a_bit_that_is_flipped_on_the_way_ends_the_link_alone() {
             cipher[flip] ^= 1;
         }
         let connection = Connection::encrypted(theirs.into(), other, Vec::new());
-        cluster.engines[1].accept_link(cluster.volume, replica, connection);
+        cluster.engines[1].accept_link(cluster.volume, replica, NodeId(100), connection);
         ours.write_all(&cipher).expect("there is room");
         cluster.wait_for("a closed link", |event| match event {
             EngineEvent::LinkClosed { reason, .. } => {

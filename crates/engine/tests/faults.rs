@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::client::{Answer, Request};
 use common::{Cluster, Shape, pattern};
 use evenkeel_core::primary::Note;
-use evenkeel_core::{Lease, ReplicaState, Settings};
+use evenkeel_core::{Lease, NodeId, ReplicaState, Settings};
 use evenkeel_engine::EngineEvent;
 
 fn quick() -> Settings {
@@ -149,7 +149,7 @@ fn garbage_on_a_link_closes_that_link_alone() {
     for length in [1usize, 64, 100_000] {
         let (mut ours, theirs) = UnixStream::pair().expect("a pair");
         let connection = OwnedFd::from(theirs).into();
-        cluster.engines[1].accept_link(cluster.volume, replica, connection);
+        cluster.engines[1].accept_link(cluster.volume, replica, NodeId(100), connection);
         // It may be closed before all is written.
         let _ = ours.write_all(&pattern(5, length));
         drop(ours);
@@ -158,6 +158,29 @@ fn garbage_on_a_link_closes_that_link_alone() {
     client.write(0, pattern(6, 8192));
     assert_eq!(client.read(0, 8192), pattern(6, 8192));
     assert!(cluster.view.lock().unwrap().replicas().all(|(_, r)| r.state == ReplicaState::InSync));
+}
+
+#[test]
+fn the_links_with_a_node_end_at_either_end_and_no_others() {
+    // The primary's end on node 0, and the replica's on node 1.
+    for (engine, node) in [(0, 101), (1, 100)] {
+        let mut cluster = Cluster::start(three(None));
+        cluster.attach();
+        let client = cluster.client();
+        // All have acknowledged it: their links are open.
+        client.write(0, pattern(1, 4096));
+        cluster.engines[engine].disconnect(NodeId(150));
+        cluster.engines[engine].disconnect(NodeId(node));
+        let closed = cluster.wait_for("a closed link", |event| {
+            matches!(event, EngineEvent::LinkClosed { reason, .. } if reason.contains("removed"))
+        });
+        let EngineEvent::LinkClosed { replica, .. } = closed else { panic!("{closed:?}") };
+        assert_eq!(replica, cluster.replica(0, 1));
+        client.write(4096, pattern(2, 4096));
+        assert_eq!(client.read(4096, 4096), pattern(2, 4096));
+        cluster.wait_until_in_sync();
+        cluster.detach();
+    }
 }
 
 #[test]

@@ -247,6 +247,7 @@ fn credentials(
         cluster: ClusterName::load(state, &config.cluster).map_err(failed)?,
         key,
         tls: tls.into(),
+        epoch: Arc::default(),
     };
     Ok((credentials, issuer))
 }
@@ -296,9 +297,12 @@ async fn assemble(
         admission::admit(&node);
     }
     node.peers.learn(&node.coordinator.nodes());
-    node.peers.learn_removed(&node.coordinator.membership().removed);
+    let remembered = node.coordinator.membership();
+    // Nobody is connected yet.
+    let _ = node.peers.learn_removed(&remembered.removed);
+    node.credentials.epoch.fetched(remembered.epoch, 0);
     if node.embedded.is_some() {
-        membership::learn_removed(&node).await;
+        membership::fetch(&node).await;
     }
     Ok((Arc::new(node), events, opened))
 }

@@ -16,7 +16,7 @@ use crate::coordinator::{Answer, CallError, Request, ViewText};
 use crate::disks::OpenReplica;
 use crate::identity::Identity;
 use crate::node::Node;
-use crate::peer;
+use crate::{membership, peer};
 
 /// How long one call to the coordinator may take before the core is told that it is unknown. The
 /// core asks again for as long as requests may wait.
@@ -230,6 +230,7 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
                 attached.learn_unserved(&node, replica, peer::unserved(&connection));
             }
             engine.connected(volume, request, connection.ok());
+            membership::cut_removed(&node, target);
         }
         EngineEvent::ReadView { volume, call } => {
             let request = Request::Read { volume: volume.to_string() };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_trust::Standing;
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use rustls::pki_types::CertificateDer;
+use tokio::time::timeout;
 
 use crate::admission;
 use crate::api::server;
@@ -14,12 +15,15 @@ use crate::config::{Address, Config};
 use crate::coordinator::{Answer, Caller, Request};
 use crate::http::{self, Accepted, Socket};
 use crate::log_limit::LogLimit;
+use crate::membership;
 use crate::node::Node;
 use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp};
 use crate::peer::tls::PeerTls;
 use crate::seats::{Seat, Seats};
 
+/// How long the coordinator may take to tell the members to a node that lets somebody in.
+const CATCH_UP: Duration = Duration::from_secs(2);
 /// The pause after a failed accept (too many open files): others may close some meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -140,7 +144,10 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<Option<Proved>, Stri
             standing = identify((certificate, tls), &hello, node).await?;
         }
         match standing {
-            Standing::Current => admit(&hello, node),
+            Standing::Current => match catch_up(&hello, node).await {
+                Ok(()) => admit(&hello, node),
+                refused => refused,
+            },
             Standing::Expired => admit_expired(&hello, node),
         }
     };
@@ -194,6 +201,25 @@ async fn name_of(node: &Node, hello: &Hello) -> Option<String> {
     }
 }
 
+/// Whoever has heard of a newer membership than it has lets nobody in to its replicas before it has
+/// fetched that: who knocks may have been removed. What the other node says of the epoch is not
+/// believed, only asked for.
+async fn catch_up(hello: &Hello, node: &Arc<Node>) -> Result<(), Refusal> {
+    let epoch = &node.credentials.epoch;
+    epoch.hear(hello.epoch);
+    if hello.purpose == Purpose::Control || !epoch.is_behind() {
+        return Ok(());
+    }
+    if timeout(CATCH_UP, membership::refresh(node)).await == Ok(true) {
+        return Ok(());
+    }
+    let text = format!(
+        "node {} has heard that nodes have joined the cluster or were removed, and the coordinator does not tell it which: it lets nobody in to its replicas until then. Start the coordinator's node, or repair the network between the two",
+        node.identity.name
+    );
+    Err(Refusal { reason: Reason::Busy, text })
+}
+
 fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
     let refuse = |reason, text: String| Err(Refusal { reason, text });
     if *node.stopping.borrow() {
@@ -245,7 +271,10 @@ async fn serve(proved: Proved, from: String, node: Arc<Node>) {
             }
         }
         Purpose::Replication { volume, replica } => match stream.into_connection() {
-            Ok(connection) => node.data.engine().accept_link(volume, replica, connection),
+            Ok(connection) => {
+                node.data.engine().accept_link(volume, replica, guest.node, connection);
+                membership::cut_removed(&node, guest.node);
+            }
             Err(error) => {
                 tracing::warn!(peer = %guest.name, %error, "cannot hand over a connection")
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_api::types::{Authentication, ClusterNode, MemoryStatus, NodeAnswer, NodeStatus};
 use evenkeel_api::{ApiError, ErrorCode, routes};
+use evenkeel_core::NodeId;
 use evenkeel_format::{NAME_RULE, is_name};
 use hyper::Method;
 use hyper::body::Bytes;
@@ -13,11 +14,11 @@ use crate::certificates;
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{
-    Answer, CallError, NodeLiveness, NodeRecord, Registration, Request, removed,
+    Answer, CallError, NodeLiveness, NodeRecord, Registration, RemovedNode, Request, removed,
 };
 use crate::identity::Identity;
 use crate::node::Node;
-use crate::peer::Wanted;
+use crate::peer::{Wanted, requests};
 use crate::volumes::leftovers;
 use crate::{admission, cluster};
 
@@ -25,6 +26,8 @@ use crate::{admission, cluster};
 pub const FILE: &str = "cluster.json";
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// How long a member may take to hear of a removal.
+const REMOVAL: Duration = Duration::from_secs(2);
 /// The pause between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The nodes are read anew after so many heartbeats, even if nothing seems to have changed: who is
@@ -344,34 +347,89 @@ impl Member {
 
     async fn heard(&mut self, node: &Arc<Node>, revision: u64) {
         self.beats += 1;
-        if revision == self.revision && !self.beats.is_multiple_of(REFRESH) {
-            return;
-        }
-        if let Ok(Answer::Nodes(nodes)) = node.coordinator.call_once(Request::Nodes).await {
+        let is_news = revision != self.revision || node.credentials.epoch.is_behind();
+        if (is_news || self.beats.is_multiple_of(REFRESH)) && refresh(node).await {
             self.revision = revision;
-            let here = node.identity.node.to_string();
             // The coordinator was restarted with another database, within a heartbeat.
-            self.registered = nodes.iter().any(|member| member.node.id == here);
-            node.peers.learn(&nodes);
-            let changed = node.coordinator.set_nodes(nodes);
-            if (learn_removed(node).await || changed)
-                && let Err(why) = save(node).await
-            {
-                node.warn(format!("cannot remember the cluster's nodes: {why}"));
-            }
+            self.registered = node.coordinator.node(node.identity.node).is_some();
         }
     }
 }
 
-/// Learns which nodes were removed from the cluster. `true`: there are others than before. A
-/// coordinator of older software removes none.
-pub async fn learn_removed(node: &Node) -> bool {
-    let Ok(Answer::RemovedNodes(removed)) = node.coordinator.call_once(Request::RemovedNodes).await
-    else {
-        return false;
+/// Fetches from the coordinator who is a member and who was removed, and ends the links with those
+/// of which that is news. Whether anything has changed; `None`: it does not answer.
+pub async fn fetch(node: &Node) -> Option<bool> {
+    let known = &node.credentials.epoch;
+    let _turn = known.turn().await;
+    let heard = known.heard();
+    let (epoch, nodes, removed) = ask_for_members(node).await?;
+    node.peers.learn(&nodes);
+    for gone in node.peers.learn_removed(&removed) {
+        node.data.engine().disconnect(gone);
+    }
+    let changed = node.coordinator.set_nodes(nodes);
+    let changed = node.coordinator.set_removed(removed, epoch) || changed;
+    known.fetched(epoch, heard);
+    Some(changed)
+}
+
+/// The epoch, the members, and who was removed. A coordinator of older software counts no epochs.
+async fn ask_for_members(node: &Node) -> Option<(u64, Vec<NodeLiveness>, Vec<RemovedNode>)> {
+    let ask = |request| node.coordinator.call_once(request);
+    match ask(Request::Membership).await {
+        Ok(Answer::Membership { epoch, nodes, removed }) => return Some((epoch, nodes, removed)),
+        Err(CallError::Refused(_)) => {}
+        _ => return None,
+    }
+    let Ok(Answer::Nodes(nodes)) = ask(Request::Nodes).await else { return None };
+    let removed = match ask(Request::RemovedNodes).await {
+        Ok(Answer::RemovedNodes(removed)) => removed,
+        // Still older software removes none.
+        Err(CallError::Refused(_)) => node.coordinator.membership().removed,
+        _ => return None,
     };
-    node.peers.learn_removed(&removed);
-    node.coordinator.set_removed(removed)
+    Some((0, nodes, removed))
+}
+
+/// Fetches the same, and remembers it. Whether the coordinator answers.
+pub async fn refresh(node: &Arc<Node>) -> bool {
+    let Some(changed) = fetch(node).await else { return false };
+    if changed && let Err(why) = save(node).await {
+        node.warn(format!("cannot remember the cluster's nodes: {why}"));
+    }
+    true
+}
+
+/// Ends the links with a node if it was removed: one that was let in just before may have been
+/// handed over after the others were ended.
+pub fn cut_removed(node: &Node, peer: NodeId) {
+    if node.peers.removed(peer).is_some() {
+        node.data.engine().disconnect(peer);
+    }
+}
+
+/// Tells all members that live to ask the coordinator who was removed. Returns the names of those
+/// that did not do it in time: they learn it with a heartbeat.
+pub async fn tell_removal(node: &Arc<Node>) -> Vec<String> {
+    let here = node.identity.node.to_string();
+    let others = node.coordinator.nodes().into_iter();
+    let asked: Vec<_> = others
+        .filter(|member| member.alive && member.node.id != here)
+        .map(|member| {
+            let node = node.clone();
+            tokio::spawn(async move {
+                let (method, path) = (Method::POST, requests::REMOVED);
+                let told =
+                    cluster::forward::<(), ()>(&node, &member, method, path, None, REMOVAL).await;
+                told.is_err().then_some(member.node.name)
+            })
+        })
+        .collect();
+    let mut silent = Vec::new();
+    for told in asked {
+        silent.extend(told.await.ok().flatten());
+    }
+    silent
 }
 
 /// All nodes of the cluster, and whether those that live answer this one.

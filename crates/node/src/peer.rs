@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_api::ApiError;
@@ -29,6 +29,7 @@ use crate::disks::Unserved;
 use crate::start::StartId;
 
 pub mod auth;
+pub mod epoch;
 pub mod hello;
 pub mod requests;
 pub mod stream;
@@ -36,6 +37,7 @@ pub mod tls;
 pub mod wanted;
 
 pub use auth::SharedKey;
+use epoch::Epoch;
 use hello::Host;
 use stream::PeerStream;
 pub use wanted::Wanted;
@@ -64,6 +66,8 @@ pub struct Credentials {
     pub key: Option<SharedKey>,
     /// Certificates, for TCP.
     pub tls: tls::CurrentTls,
+    /// The state of the cluster's membership that it knows.
+    pub epoch: Arc<Epoch>,
 }
 
 /// Why a peer was not reached, or what came back was no answer.
@@ -205,10 +209,21 @@ impl Peers {
         *self.lock_coordinator() = None;
     }
 
-    /// Notes which nodes were removed from the cluster.
-    pub fn learn_removed(&self, nodes: &[RemovedNode]) {
+    /// Notes which nodes were removed from the cluster, and forgets the kept connections to them.
+    /// Tells those of which that is news.
+    pub fn learn_removed(&self, nodes: &[RemovedNode]) -> Vec<NodeId> {
         let known = nodes.iter().filter_map(|node| Some((node.id.parse().ok()?, node.to_string())));
-        *self.removed.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
+        let known: HashMap<NodeId, String> = known.collect();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        for kept in idle.values_mut() {
+            kept.retain(|control| !known.contains_key(&control.host.node));
+        }
+        drop(idle);
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = |node: &&NodeId| !removed.contains_key(*node);
+        let news = known.keys().filter(is_news).copied().collect();
+        *removed = known;
+        news
     }
 
     /// That a node was removed from the cluster, if it was, in a sentence.
@@ -265,6 +280,10 @@ impl Peers {
                 named.map_err(|why| refused(Reason::Other, why))?;
             }
             wanted.check(&host, stream.is_tls(), address)?;
+            self.credentials.epoch.hear(host.epoch);
+            if let Some(why) = self.removed(host.node) {
+                return Err(refused(Reason::Other, why));
+            }
             match self.superseded(host.node, host.start) {
                 Some(why) => Err(refused(Reason::Superseded, why)),
                 None => Ok((stream, host)),

@@ -119,6 +119,8 @@ pub struct Hello {
     pub software: String,
     /// Its start; `None` of software that does not count them.
     pub start: Option<Start>,
+    /// The newest epoch of the cluster's membership that it knows; 0 of software that knows none.
+    pub epoch: u64,
 }
 
 /// The second part, from who listens.
@@ -140,6 +142,8 @@ pub struct HelloAnswer {
     pub software: String,
     /// Its start; `None` of software that does not count them.
     pub start: Option<Start>,
+    /// The newest epoch of the cluster's membership that it knows; 0 of software that knows none.
+    pub epoch: u64,
 }
 
 /// A proof of the shared key. Not comparable: compare in constant time.
@@ -299,6 +303,7 @@ impl Hello {
         part.text(&self.node_name, MAX_NAME_LENGTH);
         part.text(SOFTWARE, MAX_NAME_LENGTH);
         put_start(&mut part, self.start);
+        part.u64(self.epoch);
         part.finish()
     }
 
@@ -321,6 +326,7 @@ impl Hello {
             node_name: part.name("node")?,
             software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
+            epoch: read_epoch(&mut part)?,
         })
     }
 }
@@ -340,6 +346,7 @@ impl HelloAnswer {
         part.text(&self.node_name, MAX_NAME_LENGTH);
         part.text(SOFTWARE, MAX_NAME_LENGTH);
         put_start(&mut part, self.start);
+        part.u64(self.epoch);
         part.finish()
     }
 
@@ -362,6 +369,7 @@ impl HelloAnswer {
             node_name: part.name("node")?,
             software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
+            epoch: read_epoch(&mut part)?,
         })
     }
 }
@@ -422,6 +430,10 @@ fn read_start(part: &mut PartReader<'_>) -> Result<Option<Start>, PartError> {
     }
     let (counter, incarnation) = (part.u64()?, Incarnation(part.u64()?));
     Ok((incarnation.0 != 0).then_some(Start { counter, incarnation }))
+}
+
+fn read_epoch(part: &mut PartReader<'_>) -> Result<u64, PartError> {
+    if part.is_at_end() { Ok(0) } else { part.u64() }
 }
 
 fn put_refusal(part: &mut PartWriter, refusal: Option<&Refusal>) {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::Done;
+use super::{Done, removal};
 use crate::memory::Note;
 use crate::store::Space;
-use crate::transaction::{Planned, Transaction};
+use crate::transaction::{Planned, Transaction, content};
 use crate::{Answer, Caller, NodeLiveness};
 
+/// Where the store counts the changes of the membership.
+const EPOCH: &str = "epoch";
 /// Most silent nodes of which something is stored at once. The others are next.
 const MAX_SAVED: usize = 32;
 
@@ -52,7 +54,25 @@ pub fn rename(transaction: &mut Transaction<'_>, name: &str, replaces: Option<&s
     Ok(Answer::Done)
 }
 
-pub fn nodes(transaction: &mut Transaction<'_>) -> Done {
+/// How often a node was admitted or removed.
+fn epoch(transaction: &mut Transaction<'_>) -> Planned<u64> {
+    let text = transaction.text(Space::Cluster, EPOCH)?;
+    Ok(text.map(|text| text.parse().map_err(content)).transpose()?.unwrap_or(0))
+}
+
+/// A node is admitted or removed.
+pub fn next_epoch(transaction: &mut Transaction<'_>) -> Planned<()> {
+    let next = epoch(transaction)?.saturating_add(1);
+    transaction.put_number(Space::Cluster, EPOCH, next);
+    Ok(())
+}
+
+pub fn membership(transaction: &mut Transaction<'_>) -> Done {
+    let (epoch, nodes) = (epoch(transaction)?, nodes(transaction)?);
+    Ok(Answer::Membership { epoch, nodes, removed: removal::removed_nodes(transaction)? })
+}
+
+pub fn nodes(transaction: &mut Transaction<'_>) -> Planned<Vec<NodeLiveness>> {
     let mut nodes = Vec::new();
     // With one read, not one for each.
     transaction.names(Space::Silent)?;
@@ -65,7 +85,7 @@ pub fn nodes(transaction: &mut Transaction<'_>) -> Done {
         nodes.push(NodeLiveness { node, alive, may_live, last_seen, coordinator });
     }
     nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
-    Ok(Answer::Nodes(nodes))
+    Ok(nodes)
 }
 
 /// Stores how long members were silent, and notes what other coordinators have stored.

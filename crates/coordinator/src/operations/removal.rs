@@ -1,6 +1,6 @@
 //! Nodes that are removed from the cluster: what is stored of them, and what keeps one from it.
 
-use super::{Done, Planned as Plan};
+use super::{Planned as Plan, nodes};
 use crate::memory::Note;
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
@@ -41,20 +41,21 @@ pub fn remove_node(
     }
     let entry = RemovedNode { id: node.into(), name: record.name, at: transaction.now.unix };
     transaction.put(Space::Removed, node, &entry)?;
+    nodes::next_epoch(transaction)?;
     transaction.note(Note::Log(entry.to_string()));
     transaction.note(Note::Forgotten(node.to_owned()));
     answer(Answer::Done)
 }
 
 /// All nodes that were removed, the newest last.
-pub fn removed_nodes(transaction: &mut Transaction<'_>) -> Done {
+pub fn removed_nodes(transaction: &mut Transaction<'_>) -> Planned<Vec<RemovedNode>> {
     let mut all = Vec::new();
     for node in transaction.names(Space::Removed)? {
         all.extend(transaction.json::<RemovedNode>(Space::Removed, &node)?);
     }
     all.sort_by_key(|removed| removed.at);
     all.drain(..all.len().saturating_sub(MAX_TOLD));
-    Ok(Answer::RemovedNodes(all))
+    Ok(all)
 }
 
 /// Refuses what names a node that was removed.

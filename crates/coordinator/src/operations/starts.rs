@@ -34,6 +34,7 @@ pub fn refusal(
     if let Request::Register(_)
     | Request::Nodes
     | Request::RemovedNodes
+    | Request::Membership
     | Request::Volumes
     | Request::Read { .. } = request
     {
@@ -116,6 +117,9 @@ pub fn register(
     let next = present.unwrap_or_default().admit(&claim);
     transaction.put(Space::Starts, &node.id, &next)?;
     transaction.put(Space::Nodes, &node.id, node)?;
+    if !members.contains(&node.id) {
+        nodes::next_epoch(transaction)?;
+    }
     nodes::clear_silence(transaction, &node.id)?;
     transaction.note(Note::Admitted(claim.incarnation));
     transaction.note(Note::Heard(node.id.clone()));

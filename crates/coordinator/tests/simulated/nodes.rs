@@ -668,7 +668,7 @@ impl World {
     }
 
     fn ask_lists(&mut self, which: usize) {
-        let lists = [Request::Nodes, Request::Volumes, Request::RemovedNodes];
+        let lists = [Request::Nodes, Request::Volumes, Request::RemovedNodes, Request::Membership];
         let request = self.cluster.random.pick(&lists).expect("some").clone();
         self.ask(which, request);
     }

@@ -1,7 +1,7 @@
 //! A connection to another node, after its hello.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::tls::{MAX_UNREAD, Tls};
 
@@ -27,6 +27,12 @@ impl Connection {
     pub fn encrypted(socket: OwnedFd, tls: Tls, received: Vec<u8>) -> Self {
         assert!(received.len() <= MAX_UNREAD, "no more is received before it is decrypted");
         Self { socket, tls: Some(Handover { tls: Box::new(tls), received }) }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

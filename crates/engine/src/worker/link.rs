@@ -7,7 +7,7 @@
 //! reads: what it receives was asked for, and bounded, by itself.
 
 use evenkeel_core::message::Message;
-use evenkeel_core::{LinkId, Payload, PrimaryEvent, ReplicaEvent, ReplicaId};
+use evenkeel_core::{LinkId, NodeId, Payload, PrimaryEvent, ReplicaEvent, ReplicaId};
 use evenkeel_wire::{PayloadSummary, encode};
 use rustix::net::Shutdown;
 
@@ -34,6 +34,8 @@ pub(super) struct Link {
     pub(super) caller: Option<Caller>,
     /// The replica that was connected to.
     pub(super) replica: ReplicaId,
+    /// The node at the other end; `None`: this one.
+    pub(super) peer: Option<NodeId>,
     pub(super) transport: Transport,
     pub(super) counters: LinkCounters,
 }
@@ -91,6 +93,7 @@ impl Worker {
             end,
             caller,
             replica,
+            peer: None,
             transport: Transport::Failed,
             counters: LinkCounters::default(),
         };
@@ -110,7 +113,7 @@ impl Worker {
         volume: Key,
         end: End,
         caller: Option<Caller>,
-        replica: ReplicaId,
+        (replica, peer): (ReplicaId, NodeId),
         connection: Connection,
     ) -> LinkId {
         let limit = self.config.memory_per_link;
@@ -118,7 +121,9 @@ impl Worker {
         let socket = Box::new(Socket::new(connection, &self.pool, budget));
         let transport = Transport::Socket(socket);
         let counters = LinkCounters::default();
-        let key = self.links.insert(Link { volume, end, caller, replica, transport, counters });
+        let peer = Some(peer);
+        let link = Link { volume, end, caller, replica, peer, transport, counters };
+        let key = self.links.insert(link);
         self.advance_link(key);
         LinkId(key.number())
     }
@@ -253,6 +258,17 @@ impl Worker {
         self.work.push_back(down);
         if let Some(volume) = self.volumes.get(volume).map(|volume| volume.id) {
             self.tell(EngineEvent::LinkClosed { volume, replica, reason });
+        }
+    }
+
+    /// Ends all links with a node.
+    pub(super) fn disconnect(&mut self, node: NodeId) {
+        let is_open = |link: &Link| !matches!(link.transport, Transport::Failed);
+        let its =
+            |(key, link): (Key, &Link)| (link.peer == Some(node) && is_open(link)).then_some(key);
+        let ends: Vec<_> = self.links.iter().filter_map(its).collect();
+        for key in ends {
+            self.fail_link(key, "its node was removed from the cluster".to_owned());
         }
     }
 

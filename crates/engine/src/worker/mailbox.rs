@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, NodeId, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
@@ -59,7 +59,11 @@ pub(crate) enum Order {
     AcceptLink {
         volume: VolumeId,
         replica: ReplicaId,
+        peer: NodeId,
         connection: Connection,
+    },
+    Disconnect {
+        node: NodeId,
     },
     Connected {
         volume: VolumeId,

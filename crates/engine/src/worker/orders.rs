@@ -1,7 +1,7 @@
 //! Carries out what the control plane orders.
 
 use evenkeel_core::primary::PrimaryConfig;
-use evenkeel_core::{PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
+use evenkeel_core::{NodeId, PrimaryEvent, Replica, ReplicaEvent, ReplicaId, VolumeId};
 
 use super::frontend_host::FrontendHost;
 use super::link::End;
@@ -43,9 +43,10 @@ impl Worker {
             Order::RemoveFrontend { volume, frontend, answer } => {
                 self.remove_frontend(volume, frontend, answer);
             }
-            Order::AcceptLink { volume, replica, connection } => {
-                self.accept_link(volume, replica, connection);
+            Order::AcceptLink { volume, replica, peer, connection } => {
+                self.accept_link(volume, (replica, peer), connection);
             }
+            Order::Disconnect { node } => self.disconnect(node),
             Order::Connected { volume, request, connection } => {
                 self.connected(volume, request, connection);
             }
@@ -171,21 +172,26 @@ impl Worker {
         }
     }
 
-    fn accept_link(&mut self, volume: VolumeId, replica: ReplicaId, connection: Connection) {
+    fn accept_link(
+        &mut self,
+        volume: VolumeId,
+        (replica, peer): (ReplicaId, NodeId),
+        connection: Connection,
+    ) {
         let open = self.replica_key(volume, replica).filter(|key| !self.is_closing(*key));
         // Of a replica that is not open here: dropping the connection tells the caller.
         let Some((key, volume)) = open.zip(self.by_id.get(&volume).copied()) else { return };
-        let link = self.open_link(volume, End::Replica(key), None, replica, connection);
+        let link = self.open_link(volume, End::Replica(key), None, (replica, peer), connection);
         self.work.push_back(Work::Replica(key, ReplicaEvent::LinkOpened { link }));
     }
 
     fn connected(&mut self, id: VolumeId, request: ConnectRequest, connection: Option<Connection>) {
         let asked = self.by_id.get(&id).copied().and_then(|key| {
-            let (caller, replica) = self.volumes.get_mut(key)?.connects.remove(&request)?;
-            Some((key, caller, replica))
+            let (caller, replica, peer) = self.volumes.get_mut(key)?.connects.remove(&request)?;
+            Some((key, caller, (replica, peer)))
         });
         // Who asked may have gone: dropping the connection tells the other side.
-        let Some((key, caller, replica)) = asked else { return };
+        let Some((key, caller, (replica, peer))) = asked else { return };
         match caller {
             Caller::Primary => {
                 let Some(connection) = connection else {
@@ -193,7 +199,7 @@ impl Worker {
                     return self.work.push_back(Work::Primary(key, event));
                 };
                 let end = End::Primary(key);
-                let link = self.open_link(key, end, Some(caller), replica, connection);
+                let link = self.open_link(key, end, Some(caller), (replica, peer), connection);
                 self.primary_link_up(key, replica, link);
             }
             Caller::Replica(copier) => {
@@ -202,7 +208,8 @@ impl Worker {
                     return;
                 };
                 let link = connection.map(|connection| {
-                    self.open_link(key, End::Replica(copier), Some(caller), replica, connection)
+                    let end = End::Replica(copier);
+                    self.open_link(key, end, Some(caller), (replica, peer), connection)
                 });
                 self.source_link(copier, replica, link);
             }

@@ -177,7 +177,7 @@ impl Worker {
         host.closing.push(answer);
         let (volume, id) = (host.volume, host.disk.replica());
         if let Some(volume) = self.volumes.get_mut(volume) {
-            volume.connects.retain(|_, (caller, _)| *caller != Caller::Replica(id));
+            volume.connects.retain(|_, (caller, ..)| *caller != Caller::Replica(id));
         }
         self.close_if_idle(key);
     }

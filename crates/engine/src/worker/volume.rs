@@ -27,7 +27,7 @@ pub(super) struct Volume {
     pub(super) replicas: Vec<(ReplicaId, Key)>,
     pub(super) frontends: Vec<Key>,
     /// Connections that the control plane is asked for.
-    pub(super) connects: HashMap<ConnectRequest, (Caller, ReplicaId)>,
+    pub(super) connects: HashMap<ConnectRequest, (Caller, ReplicaId, NodeId)>,
     pub(super) counters: VolumeCounters,
     requests: Slab<OpenRequest>,
     commands: HashMap<CommandId, Answer<Result<(), CommandError>>>,
@@ -226,7 +226,7 @@ impl Worker {
             debug_assert!(false, "a volume that connects is there");
             return;
         };
-        volume.connects.insert(request, (caller, replica));
+        volume.connects.insert(request, (caller, replica, node));
         let volume = volume.id;
         self.tell(EngineEvent::Connect { volume, request, caller, replica, node });
     }
@@ -287,7 +287,7 @@ impl Worker {
             return;
         };
         let primary = volume.primary.take().map(|primary| primary.id);
-        volume.connects.retain(|_, (caller, _)| *caller != Caller::Primary);
+        volume.connects.retain(|_, (caller, ..)| *caller != Caller::Primary);
         volume.ended = primary.map(|primary| (primary, reason));
         for answer in std::mem::take(&mut volume.commands).into_values() {
             answer(Err(CommandError::Ended));

@@ -429,7 +429,8 @@ impl Control {
             Some(keys) => keys.protect((ours, theirs)),
             None => (ours.into(), theirs.into()),
         };
-        self.engines[to].accept_link(volume, replica, theirs);
+        let peer = NodeId(100 + from as u128);
+        self.engines[to].accept_link(volume, replica, peer, theirs);
         Some(ours)
     }
 }

@@ -51,6 +51,7 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .route(requests::REPLICAS, post(handlers::peer::create_replica))
         .route(requests::FOUND, get(handlers::peer::found))
         .route(requests::SWEEP, post(handlers::peer::sweep))
+        .route(requests::REMOVED, post(handlers::peer::removed))
         .route(requests::MAKE_ROOM, post(handlers::peer::make_room))
         .route(requests::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
@@ -76,7 +77,7 @@ fn for_node(paths: Router<Arc<Node>>, node: &Arc<Node>, caller: Caller) -> Route
 
 /// What is no task though its method could change something: a question changes nothing, and what
 /// the coordinator is asked is one transaction. Other nodes need them until this one has ended.
-const NO_TASKS: [&str; 3] = [remote::PATH, requests::READ, requests::CONDITIONS];
+const NO_TASKS: [&str; 4] = [remote::PATH, requests::READ, requests::CONDITIONS, requests::REMOVED];
 
 fn paths() -> Router<Arc<Node>> {
     Router::new()

@@ -80,6 +80,9 @@ pub struct Membership {
     /// The nodes that were removed from it: they are refused.
     #[serde(default)]
     pub removed: Vec<RemovedNode>,
+    /// As of which epoch both are known; 0: of none.
+    #[serde(default)]
+    pub epoch: u64,
 }
 
 impl Handle {
@@ -127,11 +130,11 @@ impl Handle {
         changed
     }
 
-    /// Notes which nodes were removed. `true`: there are others than before.
-    pub fn set_removed(&self, removed: Vec<RemovedNode>) -> bool {
-        let mut inner = self.lock();
-        let changed = inner.membership.removed != removed;
-        inner.membership.removed = removed;
+    /// Notes which nodes were removed, as of this epoch. `true`: there are others than before.
+    pub fn set_removed(&self, removed: Vec<RemovedNode>, epoch: u64) -> bool {
+        let known = &mut self.lock().membership;
+        let changed = known.removed != removed || known.epoch != epoch;
+        (known.removed, known.epoch) = (removed, epoch);
         changed
     }
 

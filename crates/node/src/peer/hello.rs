@@ -75,6 +75,8 @@ pub struct Host {
     pub name: String,
     /// The start of its daemon; `None` of software that does not count them.
     pub start: Option<StartId>,
+    /// The epoch of the membership that it knows.
+    pub epoch: u64,
 }
 
 fn nonce() -> [u8; NONCE_LENGTH] {
@@ -146,6 +148,7 @@ pub async fn connect(
         nonce: nonce(),
         software: String::new(),
         start: Some(credentials.start),
+        epoch: credentials.epoch.known(),
     }
     .encode();
     send(stream, &hello).await?;
@@ -182,7 +185,8 @@ pub async fn connect(
             return Err(refused(Reason::KeyNeeded, why.into()));
         }
     }
-    Ok(Host { node: answer.node, name: answer.node_name, start: answer.start })
+    let HelloAnswer { node, node_name: name, start, epoch, .. } = answer;
+    Ok(Host { node, name, start, epoch })
 }
 
 /// The listening side. `is_member` says whether a node belongs to the cluster, which may have been
@@ -217,6 +221,7 @@ pub async fn accept<A: Future<Output = Result<(), Refusal>>>(
         nonce: nonce(),
         software: String::new(),
         start: Some(credentials.start),
+        epoch: credentials.epoch.known(),
     }
     .encode();
     send(stream, &answer).await?;

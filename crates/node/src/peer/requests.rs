@@ -22,6 +22,8 @@ pub const REPLICA: &str = "/peer/v1/volumes/{volume}/replicas/{replica}";
 pub const FOUND: &str = "/peer/v1/found";
 /// Makes this node ask the coordinator at once what is to become of its replicas.
 pub const SWEEP: &str = "/peer/v1/sweep";
+/// Makes this node ask the coordinator at once which nodes were removed.
+pub const REMOVED: &str = "/peer/v1/removed";
 /// Which of some replicas this node does not serve.
 pub const CONDITIONS: &str = "/peer/v1/replicas/conditions";
 /// Data of a replica of this node.

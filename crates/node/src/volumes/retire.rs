@@ -16,8 +16,8 @@ use super::lookup::{Found, by_names, decode, find, unexpected};
 use super::{attach, plan, replica};
 use crate::clock::unix_seconds;
 use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
+use crate::membership;
 use crate::node::Node;
-use crate::{cluster, membership};
 
 /// Most commands that a refusal names.
 const MAX_NAMED: usize = 10;
@@ -90,10 +90,14 @@ pub async fn remove(
         }
         other => return Err(unexpected(&what, &other)),
     }
-    cluster::nodes(node).await;
-    membership::learn_removed(node).await;
+    membership::refresh(node).await;
     tracing::info!(node = name, id = victim.node.id, "removed from the cluster");
-    let message = format!("node {name} is removed from the cluster; its identity is refused");
+    let mut message = format!("node {name} is removed from the cluster; its identity is refused");
+    let silent = membership::tell_removal(node).await;
+    if !silent.is_empty() {
+        let silent = silent.join(", ");
+        message.push_str(&format!(", but not yet by {silent}: no answer, or older software"));
+    }
     Ok(RemoveNodeAnswer { version: VERSION, removed: true, plan, message })
 }
 

@@ -140,7 +140,7 @@ async fn whoever_leaves_in_any_change_leaves_it_done_to_its_end() {
 
 /// What only nodes ask of each other: the method, the path, and whether it is carried out by a
 /// task.
-const PEERS: [(&str, &str, bool); 9] = [
+const PEERS: [(&str, &str, bool); 10] = [
     ("POST", "/peer/v1/replicas", true),
     ("DELETE", "/peer/v1/volumes/x/replicas/x", true),
     ("POST", "/peer/v1/volumes/x/replicas/x/room", true),
@@ -148,6 +148,7 @@ const PEERS: [(&str, &str, bool); 9] = [
     ("POST", "/peer/v1/certificate", true),
     ("GET", "/peer/v1/found", false),
     ("POST", "/peer/v1/read", false),
+    ("POST", "/peer/v1/removed", false),
     ("POST", "/peer/v1/replicas/conditions", false),
     ("POST", "/peer/v1/coordinator", false),
 ];

@@ -1,8 +1,14 @@
 //! Nodes that are removed from the cluster.
 
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use evenkeel_engine::Connection;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 use crate::support::{Place, TestNode};
+use crate::told::cut_off;
 
 /// Waits until a node is known to be dead.
 async fn is_dead(node: &TestNode, name: &str) {
@@ -146,6 +152,88 @@ async fn a_drained_node_is_removed_while_it_runs() {
     let done = nodes[0].ok("DELETE", "/v1/nodes/b", Value::Null).await;
     assert_eq!((&done["removed"], &done["plan"]["removes"]), (&json!(true), &json!([])));
     is_told(&nodes[1]).await;
+    for node in &mut nodes {
+        node.stop().await;
+    }
+}
+
+/// The other end of a connection to a replica: whether it is closed within so many milliseconds.
+async fn is_closed_within(link: &Connection, milliseconds: u64) -> bool {
+    let socket = link.as_fd().try_clone_to_owned().unwrap();
+    let stream = std::os::unix::net::UnixStream::from(socket);
+    stream.set_nonblocking(true).unwrap();
+    let mut stream = tokio::net::UnixStream::from_std(stream).unwrap();
+    let end = async { !matches!(stream.read(&mut [0; 64]).await, Ok(1..)) };
+    tokio::time::timeout(Duration::from_millis(milliseconds), end).await.unwrap_or(false)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_links_of_a_node_that_is_removed_end_everywhere_by_the_command() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let music = json!({"name": "music", "size": 4 << 20, "replicas": 2, "on": ["a:d", "b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", music).await;
+    let volume = &nodes[0].get("/v1/volumes/music").await["volume"];
+    let id = volume["id"].as_str().unwrap().parse().unwrap();
+    let mut links = Vec::new();
+    for replica in volume["mirrors"][0]["replicas"].as_array().unwrap() {
+        let on =
+            nodes[2].node().coordinator.node_by_name(replica["node"]["name"].as_str().unwrap());
+        let replica = replica["id"].as_str().unwrap().parse().unwrap();
+        let peers = &nodes[2].node().peers;
+        links.push(peers.connect_replica(on.as_ref(), id, replica).await.unwrap());
+    }
+    assert_eq!(links.len(), 2);
+    for link in &links {
+        assert!(!is_closed_within(link, 300).await, "nobody has ended it yet");
+    }
+    let done = nodes[0].ok("DELETE", "/v1/nodes/c", Value::Null).await;
+    let message = done["message"].as_str().unwrap();
+    assert_eq!(message, "node c is removed from the cluster; its identity is refused");
+    for link in &links {
+        assert!(is_closed_within(link, 2000).await);
+    }
+    for node in &mut nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_hears_of_a_newer_membership_lets_nobody_in_before_it_has_fetched_it() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let music = json!({"name": "music", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", music).await;
+    let made = nodes[0].get("/v1/volumes/music").await;
+    let volume = made["volume"]["id"].as_str().unwrap().parse().unwrap();
+    let replica = &made["volume"]["mirrors"][0]["replicas"][0]["id"];
+    let replica = replica.as_str().unwrap().parse().unwrap();
+    let connect = async |from: &TestNode| {
+        let b = from.node().coordinator.node_by_name("b");
+        let connected = from.node().peers.connect_replica(b.as_ref(), volume, replica).await;
+        connected.map(drop).map_err(|error| error.to_string())
+    };
+    for node in &nodes {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        while node.node().credentials.epoch.known() != 3 {
+            assert!(tokio::time::Instant::now() < deadline, "{}", node.name);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let join_again = cut_off(&nodes[1]);
+    let done = nodes[0].ok("DELETE", "/v1/nodes/c", Value::Null).await;
+    let message = done["message"].as_str().unwrap();
+    assert!(message.contains("but not yet by b"), "{message}");
+    // Nobody has told b anything, and c knows no newer epoch either.
+    assert_eq!(connect(&nodes[2]).await, Ok(()));
+    for from in [&nodes[0], &nodes[2]] {
+        let why = connect(from).await.unwrap_err();
+        assert!(why.contains("node b has heard that nodes have joined"), "{}: {why}", from.name);
+    }
+    join_again();
+    assert_eq!(connect(&nodes[0]).await, Ok(()));
+    let why = connect(&nodes[2]).await.unwrap_err();
+    assert!(why.contains("was removed from the cluster"), "{why}");
     for node in &mut nodes {
         node.stop().await;
     }

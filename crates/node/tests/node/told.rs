@@ -29,7 +29,7 @@ async fn create_on(node: &TestNode, places: &[&str], primaries: u8) {
 }
 
 /// Cuts a node off from the coordinator, and from nobody else. Returns what joins it to it again.
-fn cut_off(node: &TestNode) -> impl Fn() + use<> {
+pub fn cut_off(node: &TestNode) -> impl Fn() + use<> {
     let at = |address: &str| {
         let address = Address::parse(address).unwrap();
         (Arc::new(Remote::new(node.node().peers.clone(), address.clone())), address)

@@ -265,6 +265,7 @@ fn peers(of: &Stolen, node: NodeId, name: &str, certificate: CertificateDer<'sta
         cluster: "evenkeel".into(),
         key: None,
         tls: Some(tls).into(),
+        epoch: Arc::default(),
     })
 }
 

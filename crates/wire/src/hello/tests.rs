@@ -47,37 +47,47 @@ fn hellos() -> impl Strategy<Value = Hello> {
         None => Purpose::Control,
     });
     let names = (NAMES, NAMES);
-    (versions(), purposes, authentications(), names, (any::<(u128, [u8; 32])>(), starts()))
-        .prop_map(
-            |(versions, purpose, authentication, (node_name, cluster), ((node, nonce), start))| {
-                Hello {
-                    versions,
-                    purpose,
-                    authentication,
-                    node: NodeId(node),
-                    node_name,
-                    cluster,
-                    nonce,
-                    software: SOFTWARE.to_owned(),
-                    start,
-                }
-            },
-        )
+    let rest = (any::<(u128, [u8; 32], u64)>(), starts());
+    (versions(), purposes, authentications(), names, rest).prop_map(
+        |(
+            versions,
+            purpose,
+            authentication,
+            (node_name, cluster),
+            ((node, nonce, epoch), start),
+        )| {
+            Hello {
+                versions,
+                purpose,
+                authentication,
+                node: NodeId(node),
+                node_name,
+                cluster,
+                nonce,
+                software: SOFTWARE.to_owned(),
+                start,
+                epoch,
+            }
+        },
+    )
 }
 
 fn answers() -> impl Strategy<Value = HelloAnswer> {
     let outcomes = prop_oneof![any::<u16>().prop_map(Ok), refusals().prop_map(Err)];
-    let ids = (any::<(u128, [u8; 32])>(), starts());
+    let ids = (any::<(u128, [u8; 32], u64)>(), starts());
     (outcomes, versions(), authentications(), NAMES, ids).prop_map(
-        |(outcome, versions, authentication, node_name, ((node, nonce), start))| HelloAnswer {
-            outcome,
-            versions,
-            authentication,
-            node: NodeId(node),
-            node_name,
-            nonce,
-            software: SOFTWARE.to_owned(),
-            start,
+        |(outcome, versions, authentication, node_name, ((node, nonce, epoch), start))| {
+            HelloAnswer {
+                outcome,
+                versions,
+                authentication,
+                node: NodeId(node),
+                node_name,
+                nonce,
+                software: SOFTWARE.to_owned(),
+                start,
+                epoch,
+            }
         },
     )
 }
@@ -121,6 +131,7 @@ fn what_nodes_and_clusters_are_called_is_a_name() {
             nonce: [0; NONCE_LENGTH],
             software: String::new(),
             start: None,
+            epoch: 0,
         };
         Hello::decode(&hello.encode()).map(drop)
     };
@@ -134,6 +145,7 @@ fn what_nodes_and_clusters_are_called_is_a_name() {
             nonce: [0; NONCE_LENGTH],
             software: String::new(),
             start: None,
+            epoch: 0,
         };
         HelloAnswer::decode(&answer.encode()).map(drop)
     };
@@ -167,6 +179,7 @@ fn the_largest_parts_are_within_the_limit() {
         nonce: [0; 32],
         software: String::new(),
         start: Some(Start { counter: u64::MAX, incarnation: Incarnation(u64::MAX) }),
+        epoch: u64::MAX,
     };
     assert!(answer.encode().len() <= MAX_PART_LENGTH);
     assert!(HelloAnswer::decode(&answer.encode()).is_ok());

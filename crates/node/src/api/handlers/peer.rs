@@ -13,6 +13,7 @@ use crate::api::extract::{Body, Json, Path, Query, Refusal};
 use crate::certificates;
 use crate::coordinator::{Answer, Caller, Request, from_hex};
 use crate::disks::NewReplica;
+use crate::membership;
 use crate::node::Node;
 use crate::peer::requests::{
     CreateReplica, MakeRoom, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
@@ -48,6 +49,17 @@ pub async fn coordinator(
         system(e.to_string())
     })?;
     Ok(Json(answer))
+}
+
+/// What the caller says of the members does not count: the coordinator is asked.
+pub async fn removed(State(node): State<Arc<Node>>) -> Result<Json<()>, Refusal> {
+    if membership::refresh(&node).await {
+        return Ok(Json(()));
+    }
+    let what = format!("node {} cannot learn who was removed", node.identity.name);
+    let why = "the coordinator does not answer it";
+    let advice = "Start the coordinator's node, or repair the network between the two";
+    Err(ApiError::new(ErrorCode::NoCoordinator, what, why, advice).into())
 }
 
 pub async fn certificate(

@@ -72,6 +72,7 @@ pub(super) const fn is_question(request: &Request) -> bool {
         Request::Heartbeat { .. }
             | Request::Nodes
             | Request::RemovedNodes
+            | Request::Membership
             | Request::Volumes
             | Request::Read { .. }
     )

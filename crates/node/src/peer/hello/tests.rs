@@ -1,4 +1,5 @@
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
 
 use evenkeel_core::Incarnation;
 
@@ -16,6 +17,7 @@ fn credentials(number: u128, name: &str, key: &[u8]) -> Credentials {
         cluster: "test".into(),
         key: Some(SharedKey::load(file.path()).unwrap()),
         tls: None.into(),
+        epoch: Arc::default(),
     }
 }
 

@@ -3,7 +3,7 @@ use evenkeel_core::NodeId;
 use super::*;
 
 fn host(node: u128, name: &str) -> Host {
-    Host { node: NodeId(node), name: name.into(), start: None }
+    Host { node: NodeId(node), name: name.into(), start: None, epoch: 0 }
 }
 
 fn check(host: &Host, is_name_proved: bool) -> Result<(), String> {

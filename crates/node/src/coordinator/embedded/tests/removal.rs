@@ -39,6 +39,34 @@ fn a_removed_node_is_refused_for_good_and_its_name_is_free() {
 }
 
 #[test]
+fn each_admission_and_each_removal_is_an_epoch_and_nothing_else_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), Duration::from_secs(10));
+    let membership = |coordinator: &Embedded| {
+        let answer = coordinator.answer(Request::Membership).unwrap();
+        let Answer::Membership { epoch, nodes, removed } = answer else { panic!("{answer:?}") };
+        (epoch, nodes.len(), removed.len())
+    };
+    let register = |id, name| {
+        coordinator.answer(Request::Register(node(id, name).into())).unwrap();
+    };
+    assert_eq!(membership(&coordinator), (0, 0, 0));
+    register(ALPHA, "alpha");
+    register(BETA, "beta");
+    assert_eq!(membership(&coordinator), (2, 2, 0));
+    // Of another start, by another name, silent or heard.
+    register(BETA, "gamma");
+    coordinator.answer(Request::Heartbeat { node: BETA.to_string() }).unwrap();
+    assert_eq!(membership(&coordinator), (2, 2, 0));
+    remove(&coordinator, BETA);
+    remove(&coordinator, BETA);
+    register(BETA, "beta");
+    assert_eq!(membership(&coordinator), (3, 1, 1));
+    drop(coordinator);
+    assert_eq!(membership(&open(dir.path(), Duration::from_secs(10))), (3, 1, 1));
+}
+
+#[test]
 fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), Duration::from_secs(10));
