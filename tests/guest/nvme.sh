@@ -1,6 +1,6 @@
 #!/bin/bash
 # A target of NVMe over TCP, and this kernel's initiator over loopback.
-# takes: 200
+# takes: 380
 # build: --workspace --example serve_nvme
 # copy: debug/examples/serve_nvme
 # seconds: 380
