@@ -144,7 +144,7 @@ fn every_condition_is_needed() {
     let mut unseen = Vec::new();
     let others = [Sabotage::Parent, Sabotage::Revision, Sabotage::FalseAnswer, Sabotage::Torn];
     for sabotage in all.chain(others) {
-        let found = (0..500).find_map(|seed| run(seed, sabotage).err().map(|why| (seed, why)));
+        let found = (0..2000).find_map(|seed| run(seed, sabotage).err().map(|why| (seed, why)));
         match found {
             Some((seed, (oracle, why))) => {
                 println!("{sabotage:?}: seed {seed}: {oracle}: {why}");

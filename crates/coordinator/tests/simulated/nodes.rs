@@ -673,8 +673,8 @@ impl World {
         self.ask(which, request);
     }
 
-    /// A process ends. Mostly another one starts in its place; or a copy starts beside it; or the
-    /// node is gone, and another one joins by its name.
+    /// A process ends. Mostly another one starts in its place, sometimes under a name that others
+    /// want, too; or a copy starts beside it; or the node is gone, and another one joins by its name.
     fn end_one(&mut self) {
         let which = self.cluster.random.index(self.processes.len());
         let process = &mut self.processes[which];
@@ -712,6 +712,8 @@ impl World {
             self.cluster.oracles.overtaken.over(job.command, None);
         }
         let before_ended = self.cluster.random.chance(600);
+        let other = self.cluster.random.chance(200);
+        let name = if other { format!("x{}", self.cluster.random.below(3)) } else { name };
         self.boot(node, name, Lineage { before, before_ended });
     }
 
