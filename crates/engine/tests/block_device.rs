@@ -1,13 +1,11 @@
 //! A replica on a block device: a loop device, where this machine lets the test make one.
 
-mod common;
-
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::client::{Answer, Request};
-use common::{Cluster, Shape, open_direct, pattern};
+use crate::common::client::{Answer, Request};
+use crate::common::{Cluster, Shape, open_direct, pattern};
 use evenkeel_engine::{EngineError, smallest_block};
 
 /// A loop device that goes away with the test.
@@ -71,7 +69,7 @@ fn what_was_never_written_or_was_trimmed_is_known_after_a_restart() {
     let Some((mut cluster, device)) = start() else { return };
     cluster.attach();
     let client = cluster.client();
-    let map = |client: &common::client::Client| client.call(Request::Map(0, 6 << 20));
+    let map = |client: &crate::common::client::Client| client.call(Request::Map(0, 6 << 20));
     assert_eq!(map(&client), Ok(Answer::Extents(vec![(6 * MIB, false)])));
     client.write(512, pattern(1, 3 << 20));
     assert_eq!(map(&client), Ok(Answer::Extents(vec![(4 * MIB, true), (2 * MIB, false)])));

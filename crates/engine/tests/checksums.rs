@@ -1,15 +1,13 @@
 //! Block checksums, through the whole engine: what a disk has damaged is never returned.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use common::client::{Answer, Request};
-use common::hanging::HangingFile;
-use common::{Cluster, Shape, pattern, read_newest};
+use crate::common::client::{Answer, Request};
+use crate::common::hanging::HangingFile;
+use crate::common::{Cluster, Shape, pattern, read_newest};
 use evenkeel_core::Settings;
 use evenkeel_core::primary::{Command, VerifyState, VerifyStatus, WrongRange};
 use evenkeel_core::settings::BLOCK;

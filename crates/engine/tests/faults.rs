@@ -1,14 +1,12 @@
 //! Faults and limits, through the whole engine.
 
-mod common;
-
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use common::client::{Answer, Request};
-use common::{Cluster, Shape, pattern};
+use crate::common::client::{Answer, Request};
+use crate::common::{Cluster, Shape, pattern};
 use evenkeel_core::primary::Note;
 use evenkeel_core::{Lease, NodeId, ReplicaState, Settings};
 use evenkeel_engine::EngineEvent;

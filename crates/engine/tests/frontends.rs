@@ -1,14 +1,12 @@
 //! What front ends can do with sockets and files.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use common::{Cluster, Shape, ask, pattern};
+use crate::common::{Cluster, Shape, ask, pattern};
 use evenkeel_core::{Operation, Reply};
 use evenkeel_engine::*;
 

@@ -1,13 +1,11 @@
 //! Closing a file while its disk hangs.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use common::hanging::HangingFile;
-use common::{Cluster, Shape};
+use crate::common::hanging::HangingFile;
+use crate::common::{Cluster, Shape};
 use evenkeel_engine::RoomStep;
 use evenkeel_format::disk_length;
 

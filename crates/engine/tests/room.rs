@@ -1,15 +1,13 @@
 //! Making room for a volume that is to grow: what the disk says after each step, and after a
 //! restart between two of them.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use common::client::{Answer, Client, Request};
-use common::{Cluster, Shape, ask, open_direct, pattern, read_newest};
+use crate::common::client::{Answer, Client, Request};
+use crate::common::{Cluster, Shape, ask, open_direct, pattern, read_newest};
 use evenkeel_core::Settings;
 use evenkeel_engine::{EngineError, RoomStep, RoomTask};
 use evenkeel_format::{DATA_OFFSET, disk_length, metadata_offset};

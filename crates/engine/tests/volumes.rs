@@ -1,9 +1,7 @@
 //! Volumes on real files, through the whole engine.
 
-mod common;
-
-use common::client::{Answer, Request};
-use common::{Cluster, Shape, pattern};
+use crate::common::client::{Answer, Request};
+use crate::common::{Cluster, Shape, pattern};
 use evenkeel_core::Protocol;
 use evenkeel_engine::counters::Kind;
 

@@ -1,7 +1,4 @@
-//! Saves of which a disk fails some, in a process of its own: the limit on the size of files counts
-//! for all of it.
-
-mod common;
+//! Saves of which a disk fails some, by a limit on the size of files.
 
 use std::fs::OpenOptions;
 use std::ops::Range;
@@ -9,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use common::client::{Answer, Request};
-use common::{Cluster, Shape, open_direct, pattern, read_newest};
+use crate::common::client::{Answer, Request};
+use crate::common::{Cluster, Shape, open_direct, pattern, read_newest};
 use evenkeel_core::Settings;
 use evenkeel_engine::{EngineEvent, read_metadata};
 use evenkeel_format::{TABLE_LENGTH, TableCopy, newest_table};
@@ -52,6 +49,7 @@ fn tear(path: &Path, copy: TableCopy) {
 /// finds the last one that was saved (I5).
 #[test]
 fn after_a_failed_save_the_last_good_table_is_not_written_over() {
+    let _alone = crate::alone();
     // SAFETY: ignoring a signal has no preconditions.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let settings = Settings { stabilize_after: Duration::from_secs(600), ..Settings::default() };

@@ -1,15 +1,14 @@
-//! A full disk, in a process of its own: the limit on the size of files counts for all of it.
+//! A full disk, by a limit on the size of files.
 
-mod common;
-
-use common::client::{Answer, Request};
-use common::{Cluster, Shape, pattern};
+use crate::common::client::{Answer, Request};
+use crate::common::{Cluster, Shape, pattern};
 use evenkeel_core::{NoDataPolicy, RequestError, Settings};
 use evenkeel_engine::EngineEvent;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
 fn a_full_disk_is_reported_as_such_and_hurts_nothing_else() {
+    let _alone = crate::alone();
     let settings = Settings { no_data: NoDataPolicy::Error, ..Settings::default() };
     let mut cluster = Cluster::start(Shape { settings, ..Shape::default() });
     cluster.attach();

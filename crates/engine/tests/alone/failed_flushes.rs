@@ -1,12 +1,9 @@
-//! A flush that fails on the drive of open replicas, in a process of its own: it counts for all
-//! replicas there.
-
-mod common;
+//! A flush that fails on the drive of open replicas: it counts for all replicas there.
 
 use std::time::Duration;
 
-use common::client::Request;
-use common::{Cluster, Shape, pattern};
+use crate::common::client::Request;
+use crate::common::{Cluster, Shape, pattern};
 use evenkeel_engine::EngineEvent;
 use rustix::fs::{Mode, OFlags, open};
 
@@ -15,6 +12,7 @@ use rustix::fs::{Mode, OFlags, open};
 /// its own says that all is well.
 #[test]
 fn a_flush_that_fails_elsewhere_on_the_drive_fails_the_next_one_of_a_client() {
+    let _alone = crate::alone();
     let mut cluster = Cluster::start(Shape::default());
     cluster.attach();
     let client = cluster.client();

@@ -1,15 +1,12 @@
-//! Without a thread to be had no worker closes a file that hangs. In a process of its own: the
-//! limit counts for all of it.
-
-mod common;
+//! Without a thread to be had no worker closes a file that hangs.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use common::hanging::HangingFile;
-use common::{Cluster, Shape};
+use crate::common::hanging::HangingFile;
+use crate::common::{Cluster, Shape};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Of whom nothing else runs: the limit does not count for root.
@@ -32,6 +29,7 @@ fn in_thread_of_user<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static
 
 #[test]
 fn a_file_that_hangs_is_not_closed_by_a_worker_that_gets_no_thread() {
+    let _alone = crate::alone();
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: only root can mount FUSE, and become somebody else");
     }

@@ -1,19 +1,17 @@
 //! A disk that hangs holds up what lies on it, and nothing else on its worker.
 //!
-//! `TMPDIR=/dev/shm HUNG_SECONDS=60 cargo test --release -p evenkeel-engine --test hung_disk --
-//! --nocapture` has them hang for so long and prints what was measured
+//! `TMPDIR=/dev/shm HUNG_SECONDS=60 cargo test --release -p evenkeel-engine --test alone
+//! hung_disk -- --nocapture` has them hang for so long and prints what was measured
 //! (`docs/decisions/0052-nothing-blocks-a-worker.md`). In memory, or it measures what the machine's
 //! own disk does beside it.
-
-mod common;
 
 use std::fs::OpenOptions;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use common::client::{Client, Request};
-use common::hanging::HangingFile;
-use common::{Cluster, Shape, ask, pattern};
+use crate::common::client::{Client, Request};
+use crate::common::hanging::HangingFile;
+use crate::common::{Cluster, Shape, ask, pattern};
 use evenkeel_core::Settings;
 use evenkeel_engine::{EngineError, RoomStep, RoomTask};
 use evenkeel_format::disk_length;
@@ -89,6 +87,7 @@ fn begin_room(cluster: &Cluster, mirror: usize, step: RoomStep) -> Room {
 
 #[test]
 fn disks_that_hang_hold_up_nothing_else() {
+    let _alone = crate::alone();
     [false, true].into_iter().for_each(hold_up_nothing_else);
 }
 
