@@ -1,4 +1,4 @@
-//! The time of day.
+//! The time of day, and the clock of the core.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,4 +26,11 @@ pub fn utc(seconds: u64) -> String {
     let at = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
     let at = at.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// The present moment on the clock that the engine gives to the core.
+#[must_use]
+pub fn core_now() -> evenkeel_core::Instant {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }

@@ -27,11 +27,15 @@ pub mod condition;
 pub mod create;
 pub mod delete;
 pub mod detach;
+mod device;
 mod disk_errors;
+mod draft;
+mod end;
 pub mod export;
 mod facts;
 pub(crate) mod failures;
 mod fewer;
+pub(crate) mod found;
 pub mod gone;
 pub mod grow;
 pub(crate) mod hearing;
@@ -50,8 +54,10 @@ mod rate;
 pub mod rename;
 pub mod replica;
 pub mod reservation;
+mod reserved;
 pub mod retire;
 mod saving;
+mod start;
 pub mod status;
 pub mod stop;
 pub mod sweep;
@@ -208,7 +214,7 @@ impl Attached {
             block_size: view.geometry.block_size,
             primary,
             purpose,
-            began: status::now(),
+            began: crate::clock::core_now(),
             served: OnceLock::new(),
             replaces: Point::of(view),
             seen: watch::Sender::new(Seen::NEW),
@@ -360,7 +366,7 @@ impl Volumes {
             Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
             _ => {}
         }
-        let place = |replica| status::place_of(node, attached, replica);
+        let place = |replica| lookup::place_of(node, attached, replica);
         let message = messages::note(&note, place, |id| node.coordinator.node_ref(id).name);
         match note {
             Note::Left(..)
@@ -374,7 +380,7 @@ impl Volumes {
             _ => tracing::info!(volume = attached.name(), "{message}"),
         }
         if let Note::Serving { follows, .. } = note {
-            attached.served.get_or_init(status::now);
+            attached.served.get_or_init(crate::clock::core_now);
             actor::serves(node, attached, follows);
         }
         if let Note::Verified { .. } = note {
@@ -401,7 +407,7 @@ impl Volumes {
         let Some(attached) = self.get(volume).filter(|held| held.primary == primary) else {
             return;
         };
-        let message = attach::why_ended(node, &attached, reason);
+        let message = start::why_ended(node, &attached, reason);
         tracing::info!(volume = attached.name(), "{message}");
         attached.event(message.clone());
         let was_used = attached.phase().is_used();

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::again::until_attached;
-use super::detach::take_away;
+use super::end::take_away;
 use super::lifecycle::{Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
 use super::wanted::until_told;
 use super::{Attached, Device, Volumes, Wanted, lock};

@@ -13,7 +13,7 @@ use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
-use super::{ATTACHED, Attached, Wanted, attach, export, lookup, messages, wanted};
+use super::{ATTACHED, Attached, Wanted, device, export, lookup, messages, start, wanted};
 use crate::admission;
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
 use crate::node::Node;
@@ -188,10 +188,10 @@ async fn try_once(
     let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
     // What is left of the last one.
-    attach::alive(node, &turn, &what).await?;
+    start::alive(node, &turn, &what).await?;
     refuse_dead(node, how.dead.clone(), &what).await?;
     refuse_unwanted(node, &how, &what).await?;
-    let attached = attach::start(node, &turn, &what, how.shown()).await?;
+    let attached = start::start(node, &turn, &what, how.shown()).await?;
     let (id, incarnation) = (node.identity.node, Incarnation(how.incarnation));
     *last = Some(PrimaryId { node: id, incarnation });
     let shown = show(node, &turn, &attached, how.shown(), *last).await;
@@ -200,7 +200,7 @@ async fn try_once(
         Err(error) => turn.settle_lacking(&attached, &error.why),
     };
     if !is_settled {
-        return Err(attach::not_settled(node, &turn, &attached, &what).await.into());
+        return Err(start::not_settled(node, &turn, &attached, &what).await.into());
     }
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());
@@ -238,7 +238,7 @@ async fn show(
     // A device that outlived the last daemon is taken up only if nobody wrote in between.
     let alone = last.is_some() && attached.follows() == last && attached.nbd().is_none();
     let made = match missing.device {
-        true => attach::make_device(node, turn, attached, alone, &what).await,
+        true => device::make_device(node, turn, attached, alone, &what).await,
         false => Ok(()),
     };
     let exported = match missing.nbd {
@@ -263,7 +263,7 @@ async fn refuse_unwanted(node: &Node, how: &Wanted, what: &str) -> Result<(), Fa
         let why = "the coordinator's view of it is older than this node's attachment: its database was restored from an old backup";
         return Err(Failed::Waits(outdated(what, why)));
     }
-    attach::refuse_stopped(&found, what).map_err(Failed::Unwanted)?;
+    start::refuse_stopped(&found, what).map_err(Failed::Unwanted)?;
     let record = &found.stored.record;
     let used_on = record.used_on.as_deref().and_then(|id| id.parse().ok());
     let other = used_on.filter(|id| *id != node.identity.node && !found.view.is_shared());
@@ -308,9 +308,9 @@ async fn refuse_dead(node: &Arc<Node>, dead: Vec<PathBuf>, what: &str) -> Result
                 Ok(None) => {}
                 Ok(Some(users)) => {
                     let error = AttachError::InUse { device, users };
-                    return Err(attach::device_error(&what, &error));
+                    return Err(device::device_error(&what, &error));
                 }
-                Err(error) => return Err(attach::device_error(&what, &error)),
+                Err(error) => return Err(device::device_error(&what, &error)),
             }
         }
         Ok(())

@@ -25,14 +25,13 @@ use crate::node::Node;
 use crate::random::random_u128;
 
 mod compare;
-pub mod found;
 mod plan;
 mod refusals;
 mod register;
 mod split;
 
+use super::found::{self, Everything, Replica};
 pub use compare::{PIECE, read_piece};
-use found::{Everything, Replica};
 pub use plan::plan;
 use register::register;
 

@@ -17,7 +17,7 @@ use hyper::Method;
 
 use super::fewer::{self, Fewer};
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward, unexpected};
-use super::{attach, create, grow, make, members, plan, status, view_change};
+use super::{create, grow, make, members, plan, start, status, view_change};
 use crate::config::check;
 use crate::conversions;
 use crate::coordinator::{Answer, Request};
@@ -39,7 +39,7 @@ pub async fn change(
     let found = find(node, &what, volume).await?;
     // Another node that passes this on names the volume by its identity.
     let what = format!("cannot change volume {}", found.stored.record.name);
-    attach::refuse_stopped(&found, &what)?;
+    start::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VOLUME, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);

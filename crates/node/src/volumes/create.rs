@@ -7,19 +7,19 @@ use evenkeel_api::types::*;
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, History, Incarnation, Incarnations, IntentLayout,
-    Lease, MirrorView, NoCoordinatorPolicy, NodeId, RebuildLimit, ReplicaId, ReplicaRecord,
-    ReplicaState, Role, View, VolumeId, settings, stripe,
+    Bitmap, CoordinatorId, Generation, Geometry, History, Incarnation, IntentLayout, Lease,
+    MirrorView, NoCoordinatorPolicy, NodeId, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState,
+    Role, View, VolumeId, settings, stripe,
 };
-use evenkeel_format::{DATA_OFFSET, NAME_RULE, Superblock, disk_length, is_name, metadata_offset};
+use evenkeel_format::{NAME_RULE, disk_length, is_name};
 
 use super::change::Layout;
+use super::draft::Draft;
 use super::make;
 use super::place::{self, Placement};
-use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::conversions;
-use crate::coordinator::{Answer, PlacedReplica, Request, VolumeRecord, WantedOn};
+use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 use crate::random::random_u128;
 
@@ -39,18 +39,6 @@ pub(super) fn no_coordinator_policy(policy: NoCoordinator) -> NoCoordinatorPolic
         NoCoordinator::Fail { seconds } => seconds.clamp(1, MAX_NO_COORDINATOR),
     };
     NoCoordinatorPolicy::from_milliseconds((seconds * 1000) as u32)
-}
-
-/// What is about to be made.
-pub(super) struct Draft {
-    pub(super) name: String,
-    no_data: NoData,
-    pub(super) thin: bool,
-    checksums: bool,
-    pub(super) view: View,
-    /// The disk of each replica, by mirror.
-    disks: Vec<Vec<Disk>>,
-    warnings: Vec<String>,
 }
 
 /// Creates a volume, or tells what would be done.
@@ -245,56 +233,6 @@ fn first_view(
         mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
         primaries: Vec::new(),
     })
-}
-
-impl Draft {
-    /// All replicas with their mirror and disk.
-    pub(super) fn replicas(&self) -> impl Iterator<Item = (usize, &ReplicaRecord, &Disk)> {
-        let disks = self.disks.iter().flatten();
-        self.view.replicas().zip(disks).map(|((mirror, record), disk)| (mirror, record, disk))
-    }
-
-    pub(super) fn superblock(&self, mirror: usize, replica: ReplicaId) -> Superblock {
-        let size = self.view.replica_size();
-        Superblock {
-            sequence: 1,
-            volume: self.view.volume,
-            name: self.name.clone(),
-            replica,
-            mirror: mirror as u32,
-            data_offset: DATA_OFFSET,
-            data_length: size,
-            incarnations: Incarnations::default(),
-            saved: unix_seconds(),
-            metadata_offset: metadata_offset(size),
-            has_checksums: self.checksums,
-            view: self.view.clone(),
-        }
-    }
-
-    pub(super) fn record(&self) -> VolumeRecord {
-        let placed = |(mirror, record, disk): (usize, &ReplicaRecord, &Disk)| PlacedReplica {
-            id: record.id.to_string(),
-            mirror,
-            node: record.node.to_string(),
-            disk: disk.name.clone(),
-            removed: false,
-            maker: None,
-        };
-        VolumeRecord {
-            id: self.view.volume.to_string(),
-            name: self.name.clone(),
-            no_data: conversions::stored_no_data(self.no_data),
-            replicas: self.replicas().map(placed).collect(),
-            stopped: false,
-            checksums: self.checksums,
-            used_on: None,
-            wanted_on: WantedOn::default(),
-            verified: None,
-            revision: 0,
-            lost: Vec::new(),
-        }
-    }
 }
 
 fn plan(node: &Node, draft: &Draft) -> VolumePlan {

@@ -11,9 +11,9 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{Turn, turn};
-use super::attach::adopt;
 use super::lookup::{Found, find, moved, primaries_elsewhere, unexpected};
 use super::make::delete_one;
+use super::start::adopt;
 use super::{hearing, plan};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};

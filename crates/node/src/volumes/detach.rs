@@ -1,28 +1,26 @@
 //! Ending the use of a volume: at a command, when its primary has ended, and when the daemon ends.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_api::types::{DetachAnswer, DetachRequest};
 use evenkeel_api::{ApiError, ErrorCode, routes};
-use evenkeel_attach::{AttachError, Filesystems};
+use evenkeel_attach::AttachError;
 use evenkeel_core::VolumeId;
 use evenkeel_core::primary::EndReason;
 use hyper::Method;
 
 use super::actor::{Turn, turn};
-use super::attach::{device_error, place, reach, why_ended};
+use super::device::{device_error, place};
+use super::end::{END, end};
 use super::lifecycle::{Over, Phase};
 use super::lookup::{
     Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
 };
-use super::{Attached, export, unclean, verdict, wanted};
+use super::start::why_ended;
+use super::{Attached, export, unclean, wanted};
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, Request};
 use crate::node::Node;
-
-/// How long a detach may take before it is reported as still going on.
-pub(super) const END: Duration = Duration::from_secs(60);
 
 /// Ends the use of a volume.
 ///
@@ -246,49 +244,6 @@ async fn take_device(
         Ok(())
     });
     gone.await
-}
-
-/// Tells the primary to end and waits for it. `None`: it has not ended in time.
-pub(super) async fn end(node: &Arc<Node>, turn: &Turn, attached: &Arc<Attached>) -> Option<Over> {
-    verdict::end(node, attached).await;
-    turn.end();
-    match reach(attached, |phase| matches!(phase, Phase::Closed(_)), END).await {
-        Some(Phase::Closed(over)) => {
-            dismantle(node, turn, attached).await;
-            Some(over)
-        }
-        _ => None,
-    }
-}
-
-/// After a primary that has ended while nobody had the turn.
-pub(super) async fn take_away(node: &Arc<Node>, turn: &Turn) {
-    if let Some(attached) = node.volumes.get(turn.volume()) {
-        dismantle(node, turn, &attached).await;
-        turn.save().await;
-        wanted::changed(node, turn).await;
-    }
-}
-
-/// The primary is over: its clients and its device are of no more use.
-pub(super) async fn dismantle(node: &Arc<Node>, turn: &Turn, attached: &Arc<Attached>) {
-    node.nbd.unexport(attached.name());
-    if attached.device().is_some() {
-        let name = attached.name().to_owned();
-        let cleaned = node.blocking(move |node| {
-            let cleaned = evenkeel_attach::clean_up_stale(&place(node), &name, Filesystems::Leave);
-            cleaned.map_err(|e| device_error("cannot take a dead device away", &e))
-        });
-        match cleaned.await {
-            Ok(cleaned) => {
-                node.volumes.leftovers.note(attached.name(), &cleaned.still_used);
-                let used = cleaned.still_used.into_iter().map(|used| used.device);
-                node.volumes.note_dead(attached.id, used);
-            }
-            Err(error) => node.warn(error.to_string()),
-        }
-    }
-    turn.cleared();
 }
 
 /// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,

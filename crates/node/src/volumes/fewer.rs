@@ -9,7 +9,7 @@ use evenkeel_core::primary::Command;
 use evenkeel_core::view::Circumstances;
 use evenkeel_core::{ReplicaId, ReplicaRecord, Role};
 
-use super::lookup::{Found, find};
+use super::lookup::{Found, find, places};
 use super::{plan, replica, status, view_change};
 use crate::node::Node;
 
@@ -102,7 +102,7 @@ pub(super) async fn remove(
             }
             return Err(error);
         }
-        removed.extend(record.map(|r| replica::places(node, &found, &r)[0].clone()));
+        removed.extend(record.map(|r| places(node, &found, &r)[0].clone()));
         replica::take_out(node, &found, *id).await;
     }
     Ok(removed)

@@ -10,7 +10,8 @@ use std::time::Duration;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord};
 
 use super::hearing::{self, Heard};
-use super::{Attached, lock, status};
+use super::lookup::place_of;
+use super::{Attached, lock};
 use crate::coordinator::PlacedReplica;
 use crate::node::Node;
 
@@ -73,7 +74,7 @@ fn tell(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
     let has_it = |attached: &&Arc<Attached>| replicas(attached).iter().any(|it| it.1 == replica);
     let Some(attached) = attached.iter().find(has_it) else { return };
     let Some(why) = node.volumes.gone.why(replica) else { return };
-    let place = status::place_of(node, attached, replica);
+    let place = place_of(node, attached, replica);
     let text = format!("the replica on {place} is gone when its node's daemon ends: {why}");
     tracing::warn!(volume = attached.name(), "{text}");
     attached.event(text);

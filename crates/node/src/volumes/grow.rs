@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::Attached;
 use super::actor::{Turn, turn};
 use super::lookup::{self, Found};
-use super::{attach, export, make, view_change};
+use super::{device, export, make, view_change};
 use crate::cluster;
 use crate::keyed_lock::{Held, Recall};
 use crate::node::Node;
@@ -110,7 +110,7 @@ async fn show(
         None => "",
     };
     let device = match attached.device() {
-        Some(_) => attach::grow_device(node, attached, what).await?,
+        Some(_) => device::grow_device(node, attached, what).await?,
         None => "",
     };
     Ok(format!("it has {} now{nbd}{device}", sizes::size(size)))

@@ -11,8 +11,8 @@ use evenkeel_core::{NodeId, View, VolumeId};
 use evenkeel_format::Superblock;
 use tokio::task::JoinHandle;
 
-use super::assemble::found::{self, Everything, Replica};
 use super::condition::Account;
+use super::found::{self, Everything, Replica};
 use super::hearing::Heard;
 use super::{hearing, lookup, primaries, status};
 use crate::coordinator::{NoData, PlacedReplica, VolumeRecord, WantedOn};

@@ -14,7 +14,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_attach::{CleanedUp, Filesystems, Record, StillUsed};
 
 use super::actor::turn;
-use super::attach::{device_error, place};
+use super::device::{device_error, place};
 use super::lock;
 use super::lookup::find;
 use crate::admission;

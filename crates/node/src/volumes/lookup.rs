@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_core::{NodeId, ReplicaRecord, View, VolumeId};
+use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View, VolumeId};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::replica::places;
+use super::Attached;
 use crate::cluster;
 use crate::coordinator::{Answer, CallError, NodeLiveness, Request, StoredVolume};
 use crate::node::Node;
@@ -236,5 +236,26 @@ mod tests {
             told,
             "Start node n2; or take the volume over, by `evenkeel attach music` on another node"
         );
+    }
+}
+
+/// A replica's node and disk, as in `alpha:disk1`; by the node's identity too.
+pub(super) fn places(node: &Node, found: &Found, record: &ReplicaRecord) -> [String; 2] {
+    let id = record.id.to_string();
+    let placed = found.stored.record.replicas.iter().find(|placed| placed.id == id);
+    let disk = placed.map_or("?", |placed| placed.disk.as_str());
+    let node = node.coordinator.node_ref(record.node);
+    [format!("{}:{disk}", node.name), format!("{}:{disk}", node.id)]
+}
+
+/// A replica's node and disk, as in `alpha:disk1`.
+pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> String {
+    let id = replica.to_string();
+    match attached.record().replicas.iter().find(|placed| placed.id == id) {
+        Some(placed) => {
+            let home = placed.node.parse().map(|id| node.coordinator.node_ref(id).name);
+            format!("{}:{}", home.unwrap_or_else(|_| placed.node.clone()), placed.disk)
+        }
+        None => "a disk that is not known here".to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::{NodeId, ReplicaId, VolumeId};
 use hyper::Method;
 
-use super::create::Draft;
+use super::draft::Draft;
 use super::local;
 use super::lookup::{self, unexpected};
 use crate::cluster;

@@ -17,10 +17,10 @@ use evenkeel_format::{DATA_OFFSET, Superblock, disk_length, metadata_offset};
 use hyper::Method;
 
 use super::lookup::{
-    Found, There, called, carried_out_elsewhere, find, forward, moved, unexpected,
+    Found, There, called, carried_out_elsewhere, find, forward, moved, places, unexpected,
 };
 use super::place::{OneMore, one_more};
-use super::{attach, make, replica, status, view_change};
+use super::{make, replica, start, status, view_change};
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::coordinator::{Answer, Maker, PlacedReplica, Request};
@@ -59,7 +59,7 @@ pub async fn add(
         }
         None => format!("cannot add a replica to volume {name}"),
     };
-    attach::refuse_stopped(&found, &what)?;
+    start::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICAS, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), make::CREATION);
@@ -82,10 +82,7 @@ pub async fn add(
 fn shown(node: &Node, found: &Found, named: &str) -> String {
     let id = replica::resolve(node, found, named, "").ok();
     let record = id.and_then(|id| found.view.replica(id));
-    record.map_or_else(
-        || named.to_owned(),
-        |(_, record)| replica::places(node, found, record)[0].clone(),
-    )
+    record.map_or_else(|| named.to_owned(), |(_, record)| places(node, found, record)[0].clone())
 }
 
 /// What is to be done, or a sentence that it has been done already.
@@ -119,7 +116,7 @@ fn plan<'a>(
     let old = replica::resolve(node, found, old, what)?;
     let instead = |record: &&ReplicaRecord| record.role == Role::Replaces(old);
     if let Some(record) = found.view.replicas().map(|(_, record)| record).find(instead) {
-        let place = &replica::places(node, found, record)[0];
+        let place = &places(node, found, record)[0];
         return Ok(Err(format!("the replica on {place} is to replace it already")));
     }
     let mirror = found.view.replica(old).map_or(0, |(mirror, _)| mirror);
@@ -171,7 +168,7 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
         |place: &String| place == on || place.rsplit_once(':').is_some_and(|(node, _)| node == on);
     let here = |(mirror, record): &(usize, &ReplicaRecord)| {
         let is_mirror = request.mirror.is_none_or(|wanted| wanted == *mirror);
-        is_mirror && replica::places(node, found, record).iter().any(is_named)
+        is_mirror && places(node, found, record).iter().any(is_named)
     };
     let is_instead = |old: &String, role: Role| {
         replica::resolve(node, found, old, "").map_or(true, |old| role == Role::Replaces(old))

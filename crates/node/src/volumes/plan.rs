@@ -14,8 +14,10 @@ use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 use evenkeel_format::Superblock;
 use hyper::Method;
 
-use super::lookup::{Found, There, carried_out_elsewhere, find, forward, primary_elsewhere};
-use super::{attach, delete, fewer, members, replica, status, view_change};
+use super::lookup::{
+    Found, There, carried_out_elsewhere, find, forward, places, primary_elsewhere,
+};
+use super::{delete, fewer, members, replica, start, status, view_change};
 use crate::cluster;
 use crate::conversions;
 use crate::coordinator::NodeLiveness;
@@ -68,7 +70,7 @@ pub async fn change(
     let found = find(node, &format!("cannot change volume {volume}"), volume).await?;
     // Who forwards it names it by its identity.
     let what = format!("cannot change volume {}", found.stored.record.name);
-    attach::refuse_stopped(&found, &what)?;
+    start::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::CHANGE_PLAN, &[&found.stored.record.id]);
         return ask(node, (&found, &target), &format!("{path}?replicas={copies}"), what).await;
@@ -107,7 +109,7 @@ pub async fn replica(
         return ask(node, (&found, &target), &(path + &in_query(query)), what).await;
     }
     if action == "replace" {
-        attach::refuse_stopped(&found, &what)?;
+        start::refuse_stopped(&found, &what)?;
         return replacement(node, &found, name, query, &what).await;
     }
     let mut answer = of_command(node, &found, named, &what)?;
@@ -132,7 +134,7 @@ fn of_command(
             return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
         }
     };
-    let place = found.view.replica(id).map(|(_, r)| replica::places(node, found, r)[0].clone());
+    let place = found.view.replica(id).map(|(_, r)| places(node, found, r)[0].clone());
     let (place, volume) = (place.unwrap_or_default(), &found.stored.record.name);
     let what = format!("cannot {action} the replica on {place} of volume {volume}");
     let next = view_change::applied(&found.view, command, &what)?;
@@ -185,7 +187,7 @@ async fn replacement(
     };
     plan.removes.push(lost(node, found, mirror, record));
     add_reach(node, &mut plan).await;
-    let from = &replica::places(node, found, record)[0];
+    let from = &places(node, found, record)[0];
     let message = format!(
         "a copy of the replica on {from} would be made on {place}; the old one is removed when that is in-sync, not before"
     );
@@ -291,7 +293,7 @@ pub(super) fn add(plan: &mut Plan, node: &Node, found: &Found, next: &View) {
         plan.leaves.push(LeftMirror {
             volume: found.stored.record.name.clone(),
             mirror,
-            in_sync: in_sync.map(|r| replica::places(node, found, r)[0].clone()).collect(),
+            in_sync: in_sync.map(|r| places(node, found, r)[0].clone()).collect(),
             replicas: left.map_or(0, |mirror| mirror.replicas.len()),
         });
     }

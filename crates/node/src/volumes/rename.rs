@@ -9,7 +9,7 @@ use evenkeel_format::{NAME_RULE, is_name};
 
 use super::actor::turn;
 use super::lookup::{Found, find, moved, unexpected};
-use super::{Attached, status};
+use super::status;
 use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 
@@ -78,28 +78,4 @@ fn used(node: &Node, found: &Found, nodes: &[String], what: &str) -> ApiError {
     let (why, advice): (Vec<String>, Vec<String>) = nodes.iter().map(told).unzip();
     let advice = format!("Unmount and detach it first, then rename it:\n{}", advice.join("\n"));
     ApiError::new(ErrorCode::Attached, what, why.join("; "), advice)
-}
-
-/// Refuses to show a volume by the name that it had when it began to be attached, if it was renamed
-/// before a view had this primary.
-///
-/// # Errors
-/// If it was. While the coordinator does not answer, none is renamed.
-pub(super) async fn refuse_renamed(
-    node: &Node,
-    attached: &Attached,
-    what: &str,
-) -> Result<(), ApiError> {
-    let found = match find(node, what, &attached.id.to_string()).await {
-        Ok(found) => found,
-        Err(error) if error.code == ErrorCode::NoCoordinator => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let name = &found.stored.record.name;
-    if name == attached.name() {
-        return Ok(());
-    }
-    let (why, advice) =
-        (format!("it was renamed to {name} meanwhile"), "Attach it by its new name");
-    Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
 }

@@ -8,7 +8,7 @@ use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaId, ReplicaRecord};
 use hyper::Method;
 
-use super::lookup::{Found, There, called, carried_out_elsewhere, find, forward};
+use super::lookup::{Found, There, called, carried_out_elsewhere, find, forward, places};
 use super::make::delete_one;
 use super::{status, unserved, view_change};
 use crate::cluster;
@@ -139,15 +139,6 @@ pub(super) fn cannot(action: &str, replica: &str, volume: &str) -> String {
         Ok(_) => format!("cannot {action} a replica of {volume}"),
         Err(_) => format!("cannot {action} replica {replica} of {volume}"),
     }
-}
-
-/// A replica's node and disk, as in `alpha:disk1`; by the node's identity too.
-pub(super) fn places(node: &Node, found: &Found, record: &ReplicaRecord) -> [String; 2] {
-    let id = record.id.to_string();
-    let placed = found.stored.record.replicas.iter().find(|placed| placed.id == id);
-    let disk = placed.map_or("?", |placed| placed.disk.as_str());
-    let node = node.coordinator.node_ref(record.node);
-    [format!("{}:{disk}", node.name), format!("{}:{disk}", node.id)]
 }
 
 /// The replica that is meant: an identity, its beginning, or `NODE:DISK`.

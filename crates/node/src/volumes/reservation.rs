@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use evenkeel_api::types::{
-    Plan, PlanAnswer, Registrant, ReservationAction, ReservationRequest, ReservationStatus,
-    VERSION, VolumeAnswer,
+    Plan, PlanAnswer, Registrant, ReservationAction, ReservationRequest, VERSION, VolumeAnswer,
 };
 use evenkeel_api::{ApiError, ErrorCode, routes};
+use evenkeel_core::HostId;
 use evenkeel_core::primary::Command;
-use evenkeel_core::view::{Change, Registrant as CoreRegistrant, ReservationChange, Reservations};
-use evenkeel_core::{HostId, NodeId};
+use evenkeel_core::view::{Change, ReservationChange};
 use hyper::Method;
 
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward, named};
+use super::reserved::told;
 use super::{plan, status, view_change};
 use crate::cluster;
 use crate::conversions;
@@ -161,23 +161,4 @@ fn number(text: &str) -> Option<u64> {
 fn bad(what: &str, why: String) -> ApiError {
     let advice = "A key is a number from 1 to 2^64 - 1, as in 17 or 0x11";
     ApiError::new(ErrorCode::BadRequest, what, why, advice)
-}
-
-/// Reservations as the API tells them; `None` if there are none.
-pub(super) fn told(node: &Node, reservations: &Reservations) -> Option<ReservationStatus> {
-    if reservations.registrants.is_empty() {
-        return None;
-    }
-    let registrant = |registrant: &CoreRegistrant| Registrant {
-        host: registrant.host.to_string(),
-        node: node.coordinator.node(NodeId(registrant.host.0)).map(|member| member.node.name),
-        key: format!("{:#x}", registrant.key),
-        holder: reservations.is_held_by(registrant.host),
-    };
-    Some(ReservationStatus {
-        kind: reservations.held.map(|held| conversions::reservation(held.kind)),
-        persistent: reservations.is_persistent,
-        generation: reservations.generation,
-        registrants: reservations.registrants.iter().map(registrant).collect(),
-    })
 }

@@ -12,8 +12,8 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
 use super::actor::turn;
-use super::lookup::{Found, by_names, decode, find, unexpected};
-use super::{attach, plan, replica};
+use super::lookup::{Found, by_names, decode, find, places, unexpected};
+use super::{plan, replica, start};
 use crate::clock::unix_seconds;
 use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
 use crate::membership;
@@ -175,7 +175,7 @@ fn refuse_living(
         let volume = &found.stored.record.name;
         let records = replicas.iter().filter_map(|id| found.view.replica(*id));
         advice.extend(records.map(|(_, record)| {
-            let place = &replica::places(node, found, record)[0];
+            let place = &places(node, found, record)[0];
             format!("evenkeel replica move {volume} {place} --to NODE --wait")
         }));
         advice.extend(attached.then(|| format!("evenkeel detach {volume} --node {name}")));
@@ -307,7 +307,7 @@ async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiErr
     let is_orphaned =
         !view.primaries.is_empty() && !view.primaries.iter().any(|p| node.may_live(p.id.node));
     if is_orphaned {
-        attach::adopt(node, &turn(node, volume).await, what).await?;
+        start::adopt(node, &turn(node, volume).await, what).await?;
     }
     for replica in &held.replicas {
         retire(node, &volume.to_string(), &replica.to_string())

@@ -9,9 +9,10 @@ use super::disk_errors::DiskErrors;
 use super::hearing::Heard;
 use super::lookup::{Found, called, decode, find, unexpected};
 use super::{
-    Attached, export, facts, failures, hearing, known, lock, primaries, reservation, verdict,
-    verify, waits, wanted,
+    Attached, export, facts, failures, hearing, known, lock, primaries, reserved, verdict, waits,
+    wanted,
 };
+use crate::clock::core_now;
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::conversions;
@@ -309,7 +310,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         primaries: view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect(),
         mirrors: mirrors.map(mirror).collect(),
         verify: verdict::kept(record).map(|verify| verdict::judge(verify, view)),
-        reservation: reservation::told(node, &view.reservations),
+        reservation: reserved::told(node, &view.reservations),
         rewritten: None,
         failed: node.volumes.failed.of(&node.identity.name, view.volume),
         exports: Vec::new(),
@@ -361,18 +362,6 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
     }
 }
 
-/// A replica's node and disk, as in `alpha:disk1`.
-pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> String {
-    let id = replica.to_string();
-    match attached.record().replicas.iter().find(|placed| placed.id == id) {
-        Some(placed) => {
-            let home = placed.node.parse().map(|id| node.coordinator.node_ref(id).name);
-            format!("{}:{}", home.unwrap_or_else(|_| placed.node.clone()), placed.disk)
-        }
-        None => "a disk that is not known here".to_owned(),
-    }
-}
-
 /// From the primary on this node. `None`: it has just ended.
 pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option<VolumeStatus> {
     let volume = node.data.volume_status(attached.id).await?;
@@ -384,7 +373,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.wanted_on = wanted::beside(node, attached, &view).await;
     add_primary(node, attached, &core, &mut status);
     add_sessions(node, attached, &core, &view, &mut status);
-    let now = now();
+    let now = core_now();
     let waits = waits::of(attached, core.waiting, core.serving);
     let name = &node.identity.name;
     status.suspended = waits.map(|(awaited, since)| {
@@ -405,7 +394,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         (Some(wait), _) => Account::Suspended(waits::wait(wait)),
     };
     conclude(&mut status, &account, &facts);
-    let own = core.verify.as_ref().map(|verify| verify::told(verify, now));
+    let own = core.verify.as_ref().map(|verify| verdict::told(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own).await;
     status.rewritten = Some(core.rewritten);
     status.failed = volume.counters.failures.iter().map(|f| failures::described(name, f)).collect();
@@ -448,12 +437,6 @@ fn add_sessions(
         replica.rebuild =
             peer.rebuild.map(|progress| rebuild(node, attached, view, peer.replica, &progress));
     }
-}
-
-/// The present moment on the clock that the engine gives to the core.
-pub(super) fn now() -> evenkeel_core::Instant {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    evenkeel_core::Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
 fn rebuild(

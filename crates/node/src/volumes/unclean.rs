@@ -13,8 +13,8 @@ use evenkeel_core::ReplicaState;
 use evenkeel_core::primary::EndReason;
 
 use super::actor::turn;
-use super::lookup::{Found, find, moved};
-use super::{Attached, attach, status, wanted};
+use super::lookup::{Found, find, moved, place_of};
+use super::{Attached, start, wanted};
 use crate::node::Node;
 
 /// The pause between two looks at a primary that ends.
@@ -56,7 +56,7 @@ async fn silent_replicas(node: &Node, attached: &Attached) -> Option<Vec<String>
     let is_silent = |id| core.replicas.iter().any(|peer| peer.replica == id && !peer.connected);
     let replicas = view.replicas().map(|(_, record)| record);
     let silent = replicas.filter(|r| r.state == ReplicaState::InSync && is_silent(r.id));
-    Some(silent.map(|record| status::place_of(node, attached, record.id)).collect())
+    Some(silent.map(|record| place_of(node, attached, record.id)).collect())
 }
 
 /// What has become of a volume whose primary could not leave it cleanly.
@@ -89,7 +89,7 @@ pub(super) async fn give_up(
     if node.volumes.get(id).is_some() || !is_left {
         return Err(moved(what));
     }
-    let ended = attach::adopt(node, &turn, what).await?;
+    let ended = start::adopt(node, &turn, what).await?;
     turn.unwant();
     wanted::changed(node, &turn).await;
     let here = &node.identity.name;

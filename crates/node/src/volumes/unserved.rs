@@ -10,7 +10,7 @@ use evenkeel_core::view::Cause;
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 use hyper::Method;
 
-use super::lookup::Found;
+use super::lookup::{Found, place_of};
 use super::{Attached, facts, gone, lock, messages, status};
 use crate::cluster;
 use crate::disks::Unserved;
@@ -31,7 +31,7 @@ impl Attached {
         let text = answer.to_string();
         if known.insert(replica, answer).is_none() {
             drop(known);
-            let place = status::place_of(node, self, replica);
+            let place = place_of(node, self, replica);
             tracing::warn!(volume = self.name(), "the replica on {place} is not served: {text}");
             self.event(format!("the replica on {place} is not served: {text}"));
         }

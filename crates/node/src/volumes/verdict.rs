@@ -6,14 +6,19 @@
 //! in-sync all the time since, which the view says: nothing has to be taken back when one leaves.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use evenkeel_api::types::Verify;
-use evenkeel_core::primary::{Command, Covered, VerifyState, VerifyStatus};
-use evenkeel_core::{Generation, ReplicaState, Role, View};
+use evenkeel_api::types::{
+    CoveredReplica, Verify, VerifyState as ToldState, WrongRange, WrongReplica,
+};
+use evenkeel_core::primary::{
+    Command, Covered, VerifyState, VerifyStatus, Wrong, WrongRange as CoreRange,
+};
+use evenkeel_core::{Generation, Instant, ReplicaId, ReplicaState, Role, View};
 
 use super::disk_errors::DiskErrors;
-use super::{Attached, lock, status, verify};
+use super::{Attached, lock};
+use crate::clock::core_now;
 use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
 use crate::node::Node;
 
@@ -124,7 +129,7 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     if *lock(&attached.kept_verdict) == verify.ended {
         return;
     }
-    let mut told = verify::told(&verify, status::now());
+    let mut told = told(&verify, core_now());
     told.ranges.truncate(MAX_RANGES);
     let Ok(mut value) = serde_json::to_value(&told) else { return };
     DiskErrors::kept(&attached.record()).after(&told).put_into(&mut value);
@@ -162,4 +167,65 @@ pub(super) async fn store(
         }
     }
     false
+}
+
+/// A verify as the API tells it. `now` is on the clock that the engine gives to the core.
+pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
+    let replica = |(id, wrong): (&ReplicaId, &Wrong)| WrongReplica {
+        id: id.to_string(),
+        different: wrong.different,
+        damaged: wrong.damaged,
+        unreadable: wrong.unreadable,
+    };
+    let covered = |(id, covered): (&ReplicaId, &Covered)| CoveredReplica {
+        id: id.to_string(),
+        bytes: covered.bytes,
+        since: covered.since.0,
+    };
+    Verify {
+        state: match verify.state {
+            VerifyState::Running => ToldState::Running,
+            VerifyState::Done => ToldState::Done,
+            VerifyState::Stopped => ToldState::Stopped,
+        },
+        repair: verify.repairs,
+        checked: verify.checked,
+        total: verify.total,
+        alone: verify.alone,
+        different: verify.different,
+        damaged: verify.damaged,
+        unreadable: verify.unreadable,
+        lost: verify.lost,
+        undecided: verify.undecided,
+        overruled: verify.overruled,
+        repaired: verify.repaired,
+        replicas: verify.replicas.iter().map(replica).collect(),
+        covered: Some(verify.covered.iter().map(covered).collect()),
+        not_covered: Vec::new(),
+        ranges: verify.ranges.iter().map(range).collect(),
+        seconds: verify.ended.unwrap_or(now).since(verify.began).as_secs(),
+        began: unix(verify.began, now),
+        ended: verify.ended.and_then(|ended| unix(ended, now)),
+    }
+}
+
+/// A moment of the core's clock, which shows `now`, in seconds since 1970: the same whenever it is
+/// asked for.
+fn unix(at: Instant, now: Instant) -> Option<u64> {
+    let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    today.checked_sub(now.since(at)).map(|time| time.as_secs())
+}
+
+fn range(wrong: &CoreRange) -> WrongRange {
+    let ids = |ids: &[ReplicaId]| ids.iter().map(ToString::to_string).collect();
+    WrongRange {
+        offset: wrong.range.start,
+        length: wrong.range.end - wrong.range.start,
+        different: ids(&wrong.different),
+        damaged: ids(&wrong.damaged),
+        unreadable: ids(&wrong.unreadable),
+        lost: wrong.is_lost,
+        undecided: wrong.is_undecided,
+        repaired: wrong.is_repaired,
+    }
 }

@@ -1,17 +1,11 @@
 //! Verifying a volume: asked for here, carried out by its primary, told in its status.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use evenkeel_api::types::{
-    CoveredReplica, VERSION, Verify, VerifyRequest, VerifyState, VolumeAnswer, WrongRange,
-    WrongReplica,
-};
+use evenkeel_api::types::{VERSION, VerifyRequest, VolumeAnswer};
 use evenkeel_api::{ApiError, ErrorCode, routes};
-use evenkeel_core::primary::{
-    Command, Covered, VerifyState as CoreState, VerifyStatus, Wrong, WrongRange as CoreRange,
-};
-use evenkeel_core::{Instant, ReplicaId, ReplicaState};
+use evenkeel_core::primary::Command;
+use evenkeel_core::{ReplicaId, ReplicaState};
 use hyper::Method;
 
 use super::lookup::{Found, There, carried_out_elsewhere, find, forward};
@@ -82,65 +76,4 @@ fn source(
         ("a source is only for a repair", "Ask for a repair, too, or leave the source out")
     };
     Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
-}
-
-/// A verify as the API tells it. `now` is on the clock that the engine gives to the core.
-pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
-    let replica = |(id, wrong): (&ReplicaId, &Wrong)| WrongReplica {
-        id: id.to_string(),
-        different: wrong.different,
-        damaged: wrong.damaged,
-        unreadable: wrong.unreadable,
-    };
-    let covered = |(id, covered): (&ReplicaId, &Covered)| CoveredReplica {
-        id: id.to_string(),
-        bytes: covered.bytes,
-        since: covered.since.0,
-    };
-    Verify {
-        state: match verify.state {
-            CoreState::Running => VerifyState::Running,
-            CoreState::Done => VerifyState::Done,
-            CoreState::Stopped => VerifyState::Stopped,
-        },
-        repair: verify.repairs,
-        checked: verify.checked,
-        total: verify.total,
-        alone: verify.alone,
-        different: verify.different,
-        damaged: verify.damaged,
-        unreadable: verify.unreadable,
-        lost: verify.lost,
-        undecided: verify.undecided,
-        overruled: verify.overruled,
-        repaired: verify.repaired,
-        replicas: verify.replicas.iter().map(replica).collect(),
-        covered: Some(verify.covered.iter().map(covered).collect()),
-        not_covered: Vec::new(),
-        ranges: verify.ranges.iter().map(range).collect(),
-        seconds: verify.ended.unwrap_or(now).since(verify.began).as_secs(),
-        began: unix(verify.began, now),
-        ended: verify.ended.and_then(|ended| unix(ended, now)),
-    }
-}
-
-/// A moment of the core's clock, which shows `now`, in seconds since 1970: the same whenever it is
-/// asked for.
-fn unix(at: Instant, now: Instant) -> Option<u64> {
-    let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    today.checked_sub(now.since(at)).map(|time| time.as_secs())
-}
-
-fn range(wrong: &CoreRange) -> WrongRange {
-    let ids = |ids: &[ReplicaId]| ids.iter().map(ToString::to_string).collect();
-    WrongRange {
-        offset: wrong.range.start,
-        length: wrong.range.end - wrong.range.start,
-        different: ids(&wrong.different),
-        damaged: ids(&wrong.damaged),
-        unreadable: ids(&wrong.unreadable),
-        lost: wrong.is_lost,
-        undecided: wrong.is_undecided,
-        repaired: wrong.is_repaired,
-    }
 }

@@ -19,7 +19,8 @@ use crate::peer::requests::{
     CreateReplica, MakeRoom, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
     WantedCertificate,
 };
-use crate::volumes::assemble::{PIECE, found, read_piece};
+use crate::volumes::assemble::{PIECE, read_piece};
+use crate::volumes::found;
 use crate::volumes::{hearing, local, sweep};
 
 /// Of which volume a node is asked what it has; older software tells of all.

@@ -11,7 +11,7 @@ use evenkeel_core::{ReplicaId, ReplicaRecord, View};
 
 use super::super::actor::Turn;
 use super::super::lookup::{moved, unexpected};
-use super::super::{attach, stop};
+use super::super::{start, stop};
 use super::{Candidate, Replica, refusals};
 use crate::coordinator::{
     Answer, NoData, PlacedReplica, Request, Standing, StoredVolume, ViewText, VolumeRecord,
@@ -46,7 +46,7 @@ pub(super) async fn register(
         other => return Err(unexpected(what, &other)),
     }
     stop::tell(node, view).await;
-    if let Err(error) = attach::adopt(node, turn, what).await {
+    if let Err(error) = start::adopt(node, turn, what).await {
         warnings.push(format!(
             "volume {} is assembled, and its replicas have not adopted that yet: {}. They do when it is attached",
             candidate.name, error.why
