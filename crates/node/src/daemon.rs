@@ -26,7 +26,11 @@ use crate::node::Node;
 use crate::peer::{Credentials, Peers, SharedKey, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
-use crate::volumes::{Volumes, again, detach, gone, leftovers, status, sweep};
+use crate::volumes::attachment::{again, leftovers};
+use crate::volumes::commands::detach;
+use crate::volumes::replicas::sweep;
+use crate::volumes::status::gone;
+use crate::volumes::{Volumes, status};
 use crate::{admission, disk_looks, http, late_disks, log, membership, own_directory, systemd};
 
 /// How long the end may take: mounted devices are left, the rest detaches within this.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::disks::{Due, Look};
 use crate::node::Node;
-use crate::volumes::local;
+use crate::volumes::replicas::local;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(3);

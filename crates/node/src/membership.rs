@@ -19,7 +19,7 @@ use crate::coordinator::{
 use crate::identity::Identity;
 use crate::node::Node;
 use crate::peer::{Wanted, requests};
-use crate::volumes::leftovers;
+use crate::volumes::attachment::leftovers;
 use crate::{admission, cluster};
 
 /// What the state directory remembers of the cluster.

@@ -219,26 +219,6 @@ pub(super) fn moved(what: &str) -> ApiError {
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::way_out;
-
-    #[test]
-    fn of_a_silent_node_the_way_out_is_told() {
-        let told = way_out("n2", "music", Some(10));
-        assert!(
-            told.starts_with("Start node n2, or repair the network. If it has died: 10 s"),
-            "{told}"
-        );
-        assert!(told.ends_with("`evenkeel attach music` on another node takes the volume over"));
-        let told = way_out("n2", "music", None);
-        assert_eq!(
-            told,
-            "Start node n2; or take the volume over, by `evenkeel attach music` on another node"
-        );
-    }
-}
-
 /// A replica's node and disk, as in `alpha:disk1`; by the node's identity too.
 pub(super) fn places(node: &Node, found: &Found, record: &ReplicaRecord) -> [String; 2] {
     let id = record.id.to_string();
@@ -257,5 +237,25 @@ pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> 
             format!("{}:{}", home.unwrap_or_else(|_| placed.node.clone()), placed.disk)
         }
         None => "a disk that is not known here".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_out;
+
+    #[test]
+    fn of_a_silent_node_the_way_out_is_told() {
+        let told = way_out("n2", "music", Some(10));
+        assert!(
+            told.starts_with("Start node n2, or repair the network. If it has died: 10 s"),
+            "{told}"
+        );
+        assert!(told.ends_with("`evenkeel attach music` on another node takes the volume over"));
+        let told = way_out("n2", "music", None);
+        assert_eq!(
+            told,
+            "Start node n2; or take the volume over, by `evenkeel attach music` on another node"
+        );
     }
 }

@@ -4,20 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::condition::{self, Account, conclude};
 use super::disk_errors::DiskErrors;
-use super::hearing::Heard;
 use super::lookup::{Found, called, decode, find, unexpected};
-use super::{
-    Attached, export, facts, failures, hearing, known, lock, primaries, reserved, verdict, waits,
-    wanted,
-};
-use crate::clock::core_now;
-use crate::clock::unix_seconds;
+use crate::clock::{core_now, unix_seconds};
 use crate::cluster;
 use crate::conversions;
 use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
+use crate::volumes::attachment::{export, wanted};
+use crate::volumes::{Attached, failures, lock, verdict};
+use condition::{Account, conclude};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
     ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap,
@@ -29,6 +25,18 @@ use evenkeel_core::primary::PrimaryStatus as Primary;
 use evenkeel_core::{
     Bitmap, MirrorView, NoCoordinatorPolicy, RebuildLimit, ReplicaId, ReplicaRecord, View,
 };
+use hearing::Heard;
+
+pub mod condition;
+mod facts;
+pub mod gone;
+pub(crate) mod hearing;
+mod known;
+mod primaries;
+pub(super) mod rate;
+pub(super) mod reserved;
+pub(super) mod unserved;
+mod waits;
 
 /// The longest that a question for the status waits.
 const MAX_WAIT: u64 = 60;
@@ -65,7 +73,7 @@ fn no_coordinator(policy: NoCoordinatorPolicy) -> NoCoordinator {
 
 /// What requests do without data: as the view says since it was changed, or else as the volume was
 /// made.
-pub(super) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
+pub(in crate::volumes) fn no_data(record: &VolumeRecord, view: &View) -> NoData {
     view.no_data.map_or_else(
         || conversions::no_data(record.no_data),
         |milliseconds| match milliseconds {

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use evenkeel_core::VolumeId;
-use evenkeel_node::volumes::actor;
+use evenkeel_node::volumes::attachment::actor;
 use serde_json::{Value, json};
 
 use crate::support::{Place, TestNode};

@@ -10,7 +10,7 @@ use evenkeel_api::types::*;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::cluster;
 use crate::node::Node;
-use crate::volumes::local;
+use crate::volumes::replicas::local;
 
 /// Disks of this node, or of all nodes.
 #[utoipa::path(get, path = "/v1/disks", tag = "disks", operation_id = "disk-list",

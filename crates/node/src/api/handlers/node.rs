@@ -10,7 +10,7 @@ use crate::api::extract::{Body, Json, Path, Query, Refusal};
 use crate::certificates;
 use crate::membership;
 use crate::node::Node;
-use crate::volumes::retire;
+use crate::volumes::commands::retire;
 
 /// This node.
 #[utoipa::path(get, path = "/v1/node", tag = "nodes", operation_id = "node-status",

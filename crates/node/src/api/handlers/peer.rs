@@ -19,9 +19,10 @@ use crate::peer::requests::{
     CreateReplica, MakeRoom, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
     WantedCertificate,
 };
-use crate::volumes::assemble::{PIECE, read_piece};
-use crate::volumes::found;
-use crate::volumes::{hearing, local, sweep};
+use crate::volumes::commands::assemble::{PIECE, read_piece};
+use crate::volumes::replicas::found;
+use crate::volumes::replicas::{local, sweep};
+use crate::volumes::status::hearing;
 
 /// Of which volume a node is asked what it has; older software tells of all.
 #[derive(Debug, Deserialize)]
@@ -90,7 +91,7 @@ pub async fn make_room(
 ) -> Result<Json<bool>, Refusal> {
     let volume: VolumeId = volume.parse().map_err(|_| bad("no volume"))?;
     let replica: ReplicaId = replica.parse().map_err(|_| bad("no replica"))?;
-    crate::volumes::grow::here(&node, volume, replica, &request).await?;
+    crate::volumes::commands::grow::here(&node, volume, replica, &request).await?;
     Ok(Json(true))
 }
 

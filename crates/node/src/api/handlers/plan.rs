@@ -9,7 +9,7 @@ use evenkeel_api::types::*;
 
 use crate::api::extract::{Forwarded, Json, Path, Query, Refusal};
 use crate::node::Node;
-use crate::volumes::{assemble, plan, reservation, retire, stop};
+use crate::volumes::commands::{assemble, plan, reservation, retire, stop};
 
 /// What the removal of a node from the cluster would take away.
 #[utoipa::path(get, path = "/v1/nodes/{node}/plan", tag = "nodes", operation_id = "node-remove-plan",

@@ -9,10 +9,12 @@ use evenkeel_api::types::*;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::cluster;
 use crate::node::Node;
-use crate::volumes::{
-    assemble, attach, change, create, delete, detach, export, leftovers, members, rename, replica,
-    reservation, status, stop, verify,
+use crate::volumes::attachment::{export, leftovers};
+use crate::volumes::commands::{
+    assemble, attach, change, create, delete, detach, members, rename, replica, reservation, stop,
+    verify,
 };
+use crate::volumes::status;
 
 /// All volumes of the cluster.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volumes", operation_id = "volume-list",

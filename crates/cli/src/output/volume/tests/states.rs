@@ -10,7 +10,7 @@ use evenkeel_api::types::{
 use evenkeel_core::ReplicaState as State;
 use evenkeel_core::view::Cause;
 use evenkeel_node::disks::Unserved;
-use evenkeel_node::volumes::condition::{Account, ReplicaFacts, Wait, conclude};
+use evenkeel_node::volumes::status::condition::{Account, ReplicaFacts, Wait, conclude};
 
 use super::super::{line, list};
 use super::volume;

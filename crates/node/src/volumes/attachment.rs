@@ -1,0 +1,12 @@
+//! Volumes on this node: the actor of each, its primary, and the devices and exports that serve it.
+
+pub mod actor;
+pub mod again;
+pub(super) mod device;
+pub(super) mod end;
+pub mod export;
+pub mod leftovers;
+pub(super) mod lifecycle;
+pub(super) mod saving;
+pub(super) mod start;
+pub(super) mod wanted;

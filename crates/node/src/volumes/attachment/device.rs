@@ -1,0 +1,83 @@
+//! The block device of an attached volume.
+
+use std::sync::Arc;
+
+use evenkeel_api::{ApiError, ErrorCode};
+use evenkeel_attach::{AttachError, Options, Place};
+
+use super::actor::Turn;
+use crate::node::Node;
+use crate::volumes::{Attached, Device};
+
+pub(in crate::volumes) fn place(node: &Node) -> Place {
+    Place::new(&node.config.runtime)
+}
+
+/// Makes the block device, or takes the one of a killed daemon up again.
+pub(in crate::volumes) async fn make_device(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    resume: bool,
+    what: &str,
+) -> Result<(), ApiError> {
+    let options = Options {
+        name: attached.name().to_owned(),
+        size: attached.shared_size(),
+        block_size: attached.block_size,
+        kind: None,
+        resume,
+    };
+    let (data, volume) = (node.data.clone(), attached.id);
+    let (frontend, runtime) = (node.volumes.next_frontend(), tokio::runtime::Handle::current());
+    let what = what.to_owned();
+    // Until the device is made, or not, it is this one's turn, whoever waits for that.
+    let (turn, shown_of) = (turn.clone(), attached.clone());
+    let made = node.blocking(move |node| {
+        let serve = |maker| {
+            let added = data.add_frontend(volume, frontend, "device".into(), maker);
+            runtime.block_on(added).map_err(|e| e.to_string())
+        };
+        let made = evenkeel_attach::attach(&place(node), &options, serve);
+        let made = made.map_err(|e| device_error(&what, &e))?;
+        let device = Device { path: made.link.clone(), kind: made.kind.to_string() };
+        turn.device(&shown_of, Some(device));
+        Ok(made)
+    });
+    let made = made.await?;
+    tracing::info!(volume = attached.name(), device = %made.device.display(), kind = %made.kind, "a block device was made");
+    Ok(())
+}
+
+/// Shows on the block device that the volume has grown; tells how.
+pub(in crate::volumes) async fn grow_device(
+    node: &Arc<Node>,
+    attached: &Attached,
+    what: &str,
+) -> Result<&'static str, ApiError> {
+    let (name, size, what) = (attached.name().to_owned(), attached.size(), what.to_owned());
+    let grown = move |node: &Node| match evenkeel_attach::grow(&place(node), &name, size) {
+        Ok(()) => Ok("; so has its block device"),
+        Err(AttachError::KeepsSize(_)) => {
+            Ok("; its block device shows it after a detach and an attach")
+        }
+        Err(error) => Err(device_error(&what, &error)),
+    };
+    node.blocking(move |node| grown(node)).await
+}
+
+pub(in crate::volumes) fn device_error(what: &str, error: &AttachError) -> ApiError {
+    let (code, action) = match error {
+        AttachError::Unavailable(_) => (ErrorCode::NotSupported, "Attach it by nbd instead"),
+        AttachError::InUse { .. } => (
+            ErrorCode::DeviceBusy,
+            "Unmount it there (`evenkeel umount`), or close what has it open",
+        ),
+        AttachError::NameTaken { .. } => {
+            (ErrorCode::NameInUse, "Detach it where it is served, or remove the link")
+        }
+        AttachError::NotDurable { .. } => (ErrorCode::System, "See `evenkeel volume status`"),
+        _ => (ErrorCode::System, "See the node's log and the kernel's"),
+    };
+    ApiError::new(code, what, error.to_string(), action)
+}

@@ -1,0 +1,252 @@
+//! NBD exports of attached volumes.
+
+use std::sync::Arc;
+
+use evenkeel_api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
+use evenkeel_api::{ApiError, ErrorCode, routes};
+use evenkeel_engine::FrontendId;
+use evenkeel_exports::nbd;
+use evenkeel_trust::names;
+use hyper::Method;
+
+use super::actor::{Turn, turn};
+use super::wanted;
+use crate::cluster;
+use crate::config::{Config, check};
+use crate::coordinator::NodeLiveness;
+use crate::nbd::FRONTEND;
+use crate::node::Node;
+use crate::peer::tls;
+use crate::volumes::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
+use crate::volumes::{Attached, Phase, WantedNbd};
+
+/// Most names of clients of one export: they are kept beside the volume's view.
+const MAX_CLIENT_NAMES: usize = 64;
+
+/// Where a volume is attached.
+enum Place {
+    Here(Arc<Attached>),
+    There(Box<(Found, NodeLiveness)>),
+}
+
+async fn place(node: &Node, what: &str, volume: &str, forwarded: bool) -> Result<Place, ApiError> {
+    if let Some(attached) = node.volumes.by_name(volume) {
+        return Ok(Place::Here(attached));
+    }
+    let found = find(node, what, volume).await?;
+    match primary_elsewhere(node, &found.view) {
+        Some(_) if forwarded => Err(moved(what)),
+        Some(elsewhere) => {
+            let target = member(node, what, elsewhere)?;
+            Ok(Place::There(Box::new((found, target))))
+        }
+        None => Err(ApiError::new(
+            ErrorCode::NotAttached,
+            what,
+            "the volume is not attached",
+            "Attach it first, by `evenkeel attach`",
+        )),
+    }
+}
+
+/// Serves an attached volume by NBD, on the node where it is attached.
+///
+/// # Errors
+/// If it is not attached, or TCP is asked for and no address is configured.
+pub async fn export(
+    node: &Arc<Node>,
+    volume: &str,
+    request: ExportNbdRequest,
+    forwarded: bool,
+) -> Result<ExportAnswer, ApiError> {
+    let what = format!("cannot export volume {volume}");
+    match place(node, &what, volume, forwarded).await? {
+        Place::Here(attached) => {
+            let what = format!("cannot export volume {}", attached.name());
+            let turn = turn(node, attached.id).await;
+            if !node.volumes.holds(&attached) || attached.phase() != Phase::Attached {
+                return Err(moved(&what));
+            }
+            let ExportNbdRequest { tcp, read_only, clients } = request;
+            let nbd = WantedNbd { tcp, read_only, clients };
+            start(node, &turn, &attached, nbd, &what).await?;
+            turn.save().await;
+            wanted::changed(node, &turn).await;
+            let status = node.data.volume_status(attached.id).await;
+            let frontends = status.map(|status| status.frontends).unwrap_or_default();
+            let export = of(node, &attached, &frontends).into_iter().next();
+            let export = export.ok_or_else(|| moved(&what))?;
+            Ok(ExportAnswer { version: VERSION, export })
+        }
+        Place::There(there) => {
+            let (found, target) = &*there;
+            let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
+            let (body, deadline) = (Some(&request), cluster::COMMAND);
+            let there = There { found, target, what: &what };
+            forward(node, there, Method::POST, &path, body, deadline).await
+        }
+    }
+}
+
+/// Makes the export's sockets.
+pub(in crate::volumes) async fn start(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Attached,
+    shown: WantedNbd,
+    what: &str,
+) -> Result<(), ApiError> {
+    if shown.tcp && node.nbd.tcp.is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::NotSupported,
+            what,
+            format!("node {} has no TCP address for NBD", node.identity.name),
+            "Set `listen` under [nbd] and restart the node, or export on the unix socket only",
+        ));
+    }
+    refuse_clients(node, &shown, what)?;
+    let export = nbd::Export {
+        volume: attached.id,
+        name: attached.name().to_owned(),
+        description: format!("evenkeel volume {}", attached.id),
+        size: attached.size(),
+        block_size: attached.block_size,
+        read_only: shown.read_only,
+        fast_zeroes: false,
+    };
+    let permitted = shown.tcp.then(|| shown.clients.clone());
+    let served = node.nbd.export(node, export, permitted).await;
+    served.map_err(|why| {
+        let advice = "Repair what is in the way, then export again";
+        ApiError::new(ErrorCode::System, what, why, advice)
+    })?;
+    turn.export(attached, Some(shown));
+    Ok(())
+}
+
+/// Refuses clients whose names nobody could check, and an export that other machines reach and
+/// that is for nobody in particular.
+fn refuse_clients(node: &Node, shown: &WantedNbd, what: &str) -> Result<(), ApiError> {
+    let refuse = |code, why: String, advice: &str| Err(ApiError::new(code, what, why, advice));
+    let WantedNbd { tcp, read_only: _, clients } = shown;
+    if let Some(bad) = clients.iter().find(|name| !is_client_name(&node.config, name)) {
+        let why = format!("{bad:?} is no name that a client's certificate has");
+        return refuse(ErrorCode::BadRequest, why, "Name clients as their certificates do");
+    }
+    if clients.len() > MAX_CLIENT_NAMES {
+        let why =
+            format!("{} clients are named, and {MAX_CLIENT_NAMES} are possible", clients.len());
+        let advice = "Sign one more name into the certificates of several clients, and name that";
+        return refuse(ErrorCode::BadRequest, why, advice);
+    }
+    let nbd = &node.config.nbd;
+    let is_compared = *tcp && check::shows_nbd_certificates(&node.config);
+    if !clients.is_empty() && !is_compared {
+        let why = match tcp {
+            true => format!("NBD clients of node {} show no certificates", node.identity.name),
+            false => "clients are named, and it is not exported on TCP".to_owned(),
+        };
+        let advice = "Listen for NBD on an address that other machines reach, or set `authority` under [nbd.tls]; restart the node, and export it on TCP";
+        return refuse(ErrorCode::NotSupported, why, advice);
+    }
+    match nbd.listen.iter().find(|text| !check::is_local(text)) {
+        Some(address) if *tcp && clients.is_empty() && !nbd.insecure => {
+            let why = format!(
+                "nbd.listen = {address:?} is reachable from other machines, and whoever has a certificate of a client could use the volume"
+            );
+            let advice = "Name who may, by `--client NAME`, as the client's certificate does; or say `insecure = true` under [nbd] if all of them may use every volume";
+            refuse(ErrorCode::BadRequest, why, advice)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a client can be called so in a certificate: by the cluster's authority as nodes are, else
+/// as hosts are.
+fn is_client_name(config: &Config, name: &str) -> bool {
+    match check::is_nbd_by_cluster(config) {
+        true => names::check(name).is_ok(),
+        false => tls::is_dns_name(name),
+    }
+}
+
+/// Ends the export: no new clients, and those that are connected are closed.
+pub(in crate::volumes) async fn stop(node: &Node, turn: &Turn, attached: &Attached) -> bool {
+    node.nbd.unexport(attached.name());
+    // Nor is one made any more that could not be made yet.
+    let is_missing = node.volumes.lacking(attached.id).is_some_and(|it| it.missing.nbd.is_some());
+    let was = attached.nbd().is_some() || is_missing;
+    turn.export(attached, None);
+    let status = node.data.volume_status(attached.id).await;
+    for (frontend, name) in status.map(|status| status.frontends).unwrap_or_default() {
+        if name.starts_with(FRONTEND) {
+            // It may have ended by itself meanwhile.
+            let _ = node.data.remove_frontend(attached.id, frontend).await;
+        }
+    }
+    was
+}
+
+/// Ends the NBD export of a volume.
+///
+/// # Errors
+/// If it is not exported.
+pub async fn unexport(
+    node: &Arc<Node>,
+    volume: &str,
+    forwarded: bool,
+) -> Result<DoneAnswer, ApiError> {
+    let what = format!("cannot end the export of volume {volume}");
+    match place(node, &what, volume, forwarded).await? {
+        Place::Here(attached) => {
+            let what = format!("cannot end the export of volume {}", attached.name());
+            let turn = turn(node, attached.id).await;
+            if !node.volumes.holds(&attached) {
+                return Err(moved(&what));
+            }
+            if !stop(node, &turn, &attached).await {
+                let why = "it is not exported by NBD";
+                let advice = "See `evenkeel volume status`";
+                return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
+            }
+            turn.save().await;
+            wanted::changed(node, &turn).await;
+            let message = format!("volume {} is not exported any more", attached.name());
+            Ok(DoneAnswer { version: VERSION, message })
+        }
+        Place::There(there) => {
+            let (found, target) = &*there;
+            let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
+            let (method, deadline) = (Method::DELETE, cluster::COMMAND);
+            let there = There { found, target, what: &what };
+            forward::<(), _>(node, there, method, &path, None, deadline).await
+        }
+    }
+}
+
+/// The exports of a volume, for its status.
+pub(in crate::volumes) fn of(
+    node: &Node,
+    attached: &Attached,
+    frontends: &[(FrontendId, String)],
+) -> Vec<Export> {
+    let Some(wanted) = attached.nbd() else { return Vec::new() };
+    let socket = node.nbd.socket(attached.name()).display().to_string();
+    let tcp = if wanted.tcp { node.nbd.tcp.clone() } else { Vec::new() };
+    let tls = wanted.tcp && node.nbd.is_tls();
+    let scheme = if tls { "nbds" } else { "nbd" };
+    let name = attached.name();
+    let mut uris = vec![format!("nbd+unix:///{name}?socket={socket}")];
+    uris.extend(tcp.iter().map(|address| format!("{scheme}://{address}/{name}")));
+    vec![Export {
+        kind: "nbd".into(),
+        node: node.reference(),
+        socket: Some(socket),
+        tcp,
+        tls,
+        read_only: wanted.read_only,
+        client_names: wanted.clients,
+        uris,
+        clients: frontends.iter().filter(|(_, name)| name.starts_with(FRONTEND)).count(),
+    }]
+}

@@ -1,0 +1,553 @@
+//! What a volume is on this node: how far it is attached, how it is to be attached again, what the
+//! coordinator has not been told of that, and whose turn it is to change it.
+//!
+//! A machine without I/O, clock, lock or task: inputs change it, and [`Lifecycle::advance`] tells
+//! what is to be done next. [`super::actor`] drives it. Whoever changes the volume has a turn. One
+//! that lets go of its turn in the midst of a change leaves nothing half done: what was begun is
+//! ended.
+
+use std::path::PathBuf;
+
+use evenkeel_core::primary::{Earlier, EndReason};
+use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
+
+use crate::coordinator::{Shown, WantedNbd, Wish};
+use crate::volumes::{Device, Point, Wanted};
+use attachment::Attachment;
+pub use attachment::{Over, Phase};
+pub(in crate::volumes) use attachment::{Purpose, Seen};
+pub(super) use turns::TurnId;
+use turns::Turns;
+
+mod attachment;
+mod turns;
+
+/// A volume that is to be attached here again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::volumes) struct Awaited {
+    pub(super) how: Wanted,
+    /// Why it is not attached here, as a sentence; then what it waits for.
+    pub(super) why: String,
+}
+
+/// What an attached volume is not shown by, though it is meant to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lacking {
+    pub(super) missing: Shown,
+    /// Why, as a sentence.
+    pub(super) why: String,
+}
+
+/// What the state directory keeps of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// How the next daemon attaches it.
+    pub(super) remembered: Option<Wanted>,
+    /// It is not wanted here, and the coordinator has not heard that.
+    pub(super) untold: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Output {
+    /// It is this one's turn.
+    Granted(TurnId),
+    /// The primary is to be told to end.
+    End,
+    /// What served a primary that is over is to be taken away, in this turn.
+    Clear(TurnId),
+    /// Somebody is to attach it again, or to show it as it is meant to be: [`Lifecycle::next_try`].
+    Retry,
+    /// Somebody is to tell the coordinator: [`Lifecycle::next_telling`].
+    Tell,
+    /// What is kept has changed: [`Lifecycle::take_kept`].
+    Save,
+}
+
+/// Why a volume is not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotOpened {
+    /// An earlier attachment is not over.
+    Listed,
+    /// The daemon ends.
+    Closing,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Lifecycle {
+    volume: VolumeId,
+    attachment: Option<Attachment>,
+    awaited: Option<Awaited>,
+    /// The daemon ends: so the next one attaches it, whatever becomes of it until then.
+    closing: Option<Option<Wanted>>,
+    /// What is certain of primaries that ran here before.
+    earlier: Earlier,
+    turns: Turns,
+    /// The coordinator does not know how it is wanted here, or that it is not.
+    untold: bool,
+    /// Somebody tries to attach it again, or to show it.
+    is_tried: bool,
+    /// Somebody tells the coordinator.
+    is_telling: bool,
+    kept: Kept,
+    /// Nobody has been told to save what is kept.
+    is_unsaved: bool,
+    outputs: Vec<Output>,
+}
+
+impl Lifecycle {
+    pub(super) const fn new(volume: VolumeId) -> Self {
+        Self {
+            volume,
+            attachment: None,
+            awaited: None,
+            closing: None,
+            earlier: Earlier::MayLive,
+            turns: Turns::new(),
+            untold: false,
+            is_tried: false,
+            is_telling: false,
+            kept: Kept { remembered: None, untold: false },
+            is_unsaved: false,
+            outputs: Vec::new(),
+        }
+    }
+
+    // Turns.
+
+    /// Somebody wants to change the volume: [`Output::Granted`] tells when.
+    pub(super) fn ask(&mut self) -> TurnId {
+        self.turns.ask()
+    }
+
+    /// Somebody has changed it, or has gone. What is half done is ended.
+    pub(super) fn let_go(&mut self, turn: TurnId) {
+        if !self.turns.let_go(turn) {
+            return;
+        }
+        let Some(attachment) = &self.attachment else { return };
+        match attachment.seen.phase {
+            Phase::Making | Phase::Opening | Phase::Serving | Phase::Withdrawing => self.end(),
+            // Of what was not taken away by now, an attach takes care.
+            Phase::Closed(_) if attachment.clearing == Some(turn) => self.cleared(),
+            Phase::Unwanted | Phase::Detaching | Phase::Attached | Phase::Closed(_) => {}
+        }
+        // Nobody waits for its end any more, and it may take long.
+        let ends = |it: &Attachment| matches!(it.seen.phase, Phase::Unwanted | Phase::Detaching);
+        if self.attachment.as_ref().is_some_and(|it| it.is_for_use() && ends(it)) {
+            self.untold |= !self.is_kept();
+        }
+    }
+
+    // An attachment, in the order of its life.
+
+    /// A primary is about to be made.
+    ///
+    /// # Errors
+    /// If another one is not over, or the daemon ends.
+    pub(super) fn open(
+        &mut self,
+        primary: Incarnation,
+        name: &str,
+        purpose: Purpose,
+    ) -> Result<(), NotOpened> {
+        if self.closing.is_some() {
+            return Err(NotOpened::Closing);
+        }
+        if self.attachment.is_some() {
+            return Err(NotOpened::Listed);
+        }
+        let (name, seen) = (name.to_owned(), Seen::NEW);
+        let (settled, lacks, clearing, replaced) = (None, String::new(), None, None);
+        self.attachment =
+            Some(Attachment { primary, name, purpose, seen, settled, lacks, clearing, replaced });
+        Ok(())
+    }
+
+    /// The view that its first one replaces.
+    pub(super) fn replaces(&mut self, primary: Incarnation, point: Point) {
+        if let Some(attachment) = self.of(primary) {
+            attachment.replaced = Some(point);
+        }
+    }
+
+    /// The engine has made the primary, or not.
+    pub(super) fn made(&mut self, primary: Incarnation, is_made: bool) {
+        let Some(attachment) = self.of(primary) else { return };
+        match (attachment.seen.phase, is_made) {
+            (Phase::Making, true) => attachment.seen.phase = Phase::Opening,
+            (Phase::Unwanted, true) => {
+                attachment.seen.phase = Phase::Detaching;
+                self.outputs.push(Output::End);
+            }
+            (Phase::Making | Phase::Unwanted, false) => {
+                attachment.seen.phase = Phase::Closed(Over::NotMade);
+            }
+            // It has told so itself.
+            _ => {}
+        }
+    }
+
+    /// The primary serves.
+    pub(super) fn serves(&mut self, primary: Incarnation, follows: Option<PrimaryId>) {
+        let Some(attachment) = self.of(primary) else { return };
+        match attachment.seen.phase {
+            Phase::Making | Phase::Opening => attachment.seen.phase = Phase::Serving,
+            Phase::Unwanted => {
+                attachment.seen.phase = Phase::Detaching;
+                self.outputs.push(Output::End);
+            }
+            Phase::Detaching => {}
+            // It says so once.
+            _ => return,
+        }
+        if let Some(attachment) = &mut self.attachment {
+            attachment.seen.follows = follows;
+        }
+        self.earlier = Earlier::OneEnded(primary);
+    }
+
+    /// A block device is made, or gone.
+    pub(super) fn device(&mut self, primary: Incarnation, device: Option<Device>) {
+        self.show(primary, |seen, meant| {
+            meant.device = device.is_some();
+            seen.device = device;
+        });
+    }
+
+    /// It is exported by NBD, or not any more.
+    pub(super) fn export(&mut self, primary: Incarnation, nbd: Option<WantedNbd>) {
+        self.show(primary, |seen, meant| {
+            seen.nbd.clone_from(&nbd);
+            meant.nbd = nbd;
+        });
+    }
+
+    fn show(&mut self, primary: Incarnation, change: impl FnOnce(&mut Seen, &mut Shown)) {
+        let Some(attachment) = self.of(primary) else { return };
+        // What else it lacks it is still to be shown by.
+        let mut meant = attachment.settled.clone().unwrap_or_default();
+        change(&mut attachment.seen, &mut meant);
+        if attachment.seen.phase == Phase::Attached && attachment.settled.as_ref() != Some(&meant) {
+            attachment.settled = Some(meant);
+            self.untold = true;
+        }
+    }
+
+    /// It is shown as it is meant to be from now on, and stays attached. Returns false if its
+    /// primary does not serve any more.
+    #[must_use]
+    pub(super) fn settle(&mut self, primary: Incarnation) -> bool {
+        let shown = self.seen().map(Seen::shown).unwrap_or_default();
+        self.settle_as(primary, shown)
+    }
+
+    /// The same, though it is not shown by all that was asked for, and why: the rest is tried until
+    /// it is.
+    #[must_use]
+    pub(super) fn settle_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
+        let Some(attachment) = self.of(primary) else { return false };
+        let Purpose::Use(asked) = attachment.purpose.clone() else { return false };
+        why.clone_into(&mut attachment.lacks);
+        self.settle_as(primary, asked)
+    }
+
+    fn settle_as(&mut self, primary: Incarnation, meant: Shown) -> bool {
+        let Some(attachment) = self.of(primary) else { return false };
+        let Purpose::Use(asked) = &attachment.purpose else { return false };
+        match attachment.seen.phase {
+            Phase::Attached => return true,
+            Phase::Serving => attachment.seen.phase = Phase::Attached,
+            _ => return false,
+        }
+        let is_untold = *asked != meant;
+        attachment.settled = Some(meant);
+        self.awaited = None;
+        self.untold |= is_untold;
+        true
+    }
+
+    /// Somebody detaches it: its device is gone, if it had one; its exports are about to go, then
+    /// its primary. If that was evicted meanwhile, it is not attached again.
+    pub(super) fn withdraw(&mut self, primary: Incarnation) {
+        if self.closing.is_none() && self.awaited.take().is_some() {
+            self.untold = true;
+        }
+        let Some(attachment) = self.of(primary) else { return };
+        if attachment.seen.phase == Phase::Attached {
+            attachment.seen.phase = Phase::Withdrawing;
+        }
+        attachment.seen.device = None;
+    }
+
+    /// Its primary is to end. Whoever asks again has it told again.
+    pub(super) fn end(&mut self) {
+        let Some(attachment) = &mut self.attachment else { return };
+        match attachment.seen.phase {
+            Phase::Making => attachment.seen.phase = Phase::Unwanted,
+            Phase::Unwanted | Phase::Closed(_) => {}
+            _ => {
+                attachment.seen.phase = Phase::Detaching;
+                self.outputs.push(Output::End);
+            }
+        }
+    }
+
+    /// The primary has ended; why, as a sentence. Returns true if it is to be attached again.
+    pub(super) fn ended(&mut self, primary: Incarnation, reason: EndReason, why: &str) -> bool {
+        let (volume, is_closing) = (self.volume, self.closing.is_some());
+        let Some(attachment) = self.of(primary) else { return false };
+        let before = attachment.seen.phase;
+        if matches!(before, Phase::Closed(_)) {
+            return false;
+        }
+        attachment.seen.phase = Phase::Closed(Over::Ended(reason));
+        // Nobody has taken the volume from this node: the others go on, and it may join them.
+        let comes_back = before == Phase::Attached && reason == EndReason::Evicted && !is_closing;
+        let how = attachment.wanted(volume).filter(|_| comes_back);
+        let is_for_use = attachment.is_for_use();
+        if reason == EndReason::Detached {
+            // No view names it any more.
+            self.earlier = Earlier::MayLive;
+        }
+        if let Some(how) = how {
+            self.awaited = Some(Awaited { how, why: why.to_owned() });
+        } else if is_for_use && reason != EndReason::Detached {
+            // What its last view says is not known.
+            self.untold |= !self.is_kept();
+        }
+        comes_back
+    }
+
+    /// What served the primary that is over is taken away.
+    pub(super) fn cleared(&mut self) {
+        let is_over = |it: &Attachment| matches!(it.seen.phase, Phase::Closed(_));
+        self.attachment.take_if(|it| is_over(it));
+    }
+
+    // What is wanted.
+
+    /// It is to be attached here again, as soon as it may. Not if it is attached.
+    pub(super) fn await_again(&mut self, how: Wanted, why: &str) {
+        if self.closing.is_none() && !self.attachment.as_ref().is_some_and(Attachment::is_settled) {
+            self.awaited = Some(Awaited { how, why: why.to_owned() });
+        }
+    }
+
+    /// These devices of it give errors, and are used.
+    pub(super) fn note_dead(&mut self, devices: impl Iterator<Item = PathBuf>) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.how.dead.extend(devices);
+        }
+    }
+
+    /// Why it is not attached again, or not shown as it is meant to be, yet. Returns true if this
+    /// is news.
+    pub(super) fn waits_for(&mut self, why: &str) -> bool {
+        let lacks = self.attachment.as_mut().filter(|it| it.lacking().is_some());
+        let lacks = lacks.map(|it| &mut it.lacks);
+        let told = self.awaited.as_mut().map(|awaited| &mut awaited.why).or(lacks);
+        told.is_some_and(|told| {
+            let is_new = told != why;
+            why.clone_into(told);
+            is_new
+        })
+    }
+
+    /// For whoever tries to attach it again, or to show it. `false`: that is over.
+    pub(super) fn next_try(&mut self) -> bool {
+        self.is_tried = self.is_to_be_tried();
+        self.is_tried
+    }
+
+    fn is_to_be_tried(&self) -> bool {
+        self.closing.is_none() && (self.awaited.is_some() || self.lacking().is_some())
+    }
+
+    /// It is not wanted here any more, and the coordinator does not know. Returns true if it was to
+    /// be attached again.
+    pub(super) fn unwant(&mut self) -> bool {
+        self.untold = true;
+        self.awaited.take().is_some()
+    }
+
+    /// For whoever tells the coordinator. `false`: that is over.
+    pub(super) const fn next_telling(&mut self) -> bool {
+        self.is_telling = self.untold;
+        self.is_telling
+    }
+
+    /// What the coordinator is to be told: how it is wanted here, or that it is not. `None`: what
+    /// it knows is to stay.
+    pub(super) fn news(&self) -> Option<Option<Shown>> {
+        if self.is_kept() {
+            return None;
+        }
+        let settled =
+            |it: &Attachment| it.settled.clone().filter(|_| it.seen.phase == Phase::Attached);
+        Some(self.attachment.as_ref().and_then(settled))
+    }
+
+    /// The coordinator knows.
+    pub(super) const fn told(&mut self) {
+        self.untold = false;
+    }
+
+    /// What a swap of the view says of where it is wanted, if the next view has its primary or not.
+    pub(super) fn wish(&self, has_primary: bool) -> Wish {
+        match &self.attachment {
+            Some(Attachment { purpose: Purpose::Use(asked), settled, .. }) => {
+                match (has_primary, self.is_kept()) {
+                    (true, _) => Wish::Here(settled.as_ref().unwrap_or(asked).clone()),
+                    (false, true) => Wish::AsBefore,
+                    (false, false) => Wish::NoMore,
+                }
+            }
+            _ => Wish::AsBefore,
+        }
+    }
+
+    /// The daemon ends: what is attached now, or is to be again, is for the next one.
+    pub(super) fn close(&mut self) {
+        if self.closing.is_none() {
+            self.closing = Some(self.remembered());
+        }
+    }
+
+    /// The last primary here has provably ended.
+    pub(super) const fn note_earlier(&mut self, incarnation: Incarnation) {
+        self.earlier = Earlier::OneEnded(incarnation);
+    }
+
+    // What it is.
+
+    /// What others see of its attachment.
+    pub(super) fn seen(&self) -> Option<&Seen> {
+        self.attachment.as_ref().map(|attachment| &attachment.seen)
+    }
+
+    pub(super) const fn awaited(&self) -> Option<&Awaited> {
+        self.awaited.as_ref()
+    }
+
+    pub(super) fn lacking(&self) -> Option<Lacking> {
+        let attachment = self.attachment.as_ref()?;
+        let why = || attachment.lacks.clone();
+        attachment.lacking().map(|missing| Lacking { missing, why: why() })
+    }
+
+    pub(super) const fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    pub(super) const fn is_untold(&self) -> bool {
+        self.untold
+    }
+
+    /// Nothing is known of it, and nobody has its turn: it may be forgotten.
+    pub(super) fn is_idle(&self) -> bool {
+        self.attachment.is_none()
+            && self.awaited.is_none()
+            && self.earlier == Earlier::MayLive
+            && self.turns.is_free()
+            && !(self.untold || self.is_tried || self.is_telling)
+            && self.remembered().is_none()
+    }
+
+    /// What the state directory is to keep, which whoever asks saves.
+    pub(super) fn take_kept(&mut self) -> Kept {
+        self.kept = self.to_keep();
+        self.is_unsaved = false;
+        self.kept.clone()
+    }
+
+    fn to_keep(&self) -> Kept {
+        let remembered = self.remembered();
+        Kept { untold: self.untold && remembered.is_none(), remembered }
+    }
+
+    fn remembered(&self) -> Option<Wanted> {
+        if let Some(frozen) = &self.closing {
+            return frozen.clone();
+        }
+        let awaited = self.awaited.as_ref().map(|awaited| awaited.how.clone());
+        awaited.or_else(|| self.attachment.as_ref()?.wanted(self.volume))
+    }
+
+    /// Whether it is attached here again if it is detached now: by the next daemon, or by this one.
+    fn is_kept(&self) -> bool {
+        self.closing.as_ref().map_or(self.awaited.is_some(), Option::is_some)
+    }
+
+    fn of(&mut self, primary: Incarnation) -> Option<&mut Attachment> {
+        self.attachment.as_mut().filter(|attachment| attachment.primary == primary)
+    }
+
+    /// What is to be done now. Whoever has changed the machine asks.
+    pub(super) fn advance(&mut self) -> Vec<Output> {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        if self.turns.is_free()
+            && let Some(over) = &mut self.attachment
+            && matches!(over.seen.phase, Phase::Closed(_))
+        {
+            // Before whoever waits: nobody finds a volume half taken away.
+            let turn = self.turns.take();
+            over.clearing = Some(turn);
+            outputs.push(Output::Clear(turn));
+        }
+        outputs.extend(self.turns.grant().map(Output::Granted));
+        if self.is_to_be_tried() && !self.is_tried {
+            self.is_tried = true;
+            outputs.push(Output::Retry);
+        }
+        if self.to_keep() != self.kept {
+            self.kept = self.to_keep();
+            self.is_unsaved = true;
+        }
+        // Whoever has the turn may see to both before it answers.
+        if self.turns.is_free() {
+            if self.untold && !self.is_telling {
+                self.is_telling = true;
+                outputs.push(Output::Tell);
+            }
+            if self.is_unsaved {
+                self.is_unsaved = false;
+                outputs.push(Output::Save);
+            }
+        }
+        self.check_invariants();
+        outputs
+    }
+
+    /// What holds after each step.
+    fn check_invariants(&self) {
+        let phase = self.seen().map(|seen| seen.phase);
+        let attached = self.attachment.as_ref();
+        if self.turns.is_free() {
+            debug_assert!(
+                matches!(phase, None | Some(Phase::Attached | Phase::Detaching | Phase::Unwanted)),
+                "nobody changes it, and it is half done: {self:?}"
+            );
+            debug_assert!(!self.untold || self.is_telling, "nobody tells: {self:?}");
+            debug_assert!(!self.is_unsaved, "nobody saves: {self:?}");
+        }
+        debug_assert!(!self.is_to_be_tried() || self.is_tried, "nobody tries: {self:?}");
+        debug_assert!(
+            attached.is_none_or(|it| it.is_settled() || phase != Some(Phase::Attached)),
+            "it is attached, and not known how: {self:?}"
+        );
+        debug_assert!(
+            phase != Some(Phase::Attached) || self.awaited.is_none(),
+            "attached, and to be attached again: {self:?}"
+        );
+        debug_assert!(
+            !phase.is_some_and(Phase::is_opening)
+                || self.seen().is_none_or(|seen| seen.shown() == Shown::default()),
+            "shown before it serves: {self:?}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

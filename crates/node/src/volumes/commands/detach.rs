@@ -1,0 +1,263 @@
+//! Ending the use of a volume: at a command, when its primary has ended, and when the daemon ends.
+
+use std::sync::Arc;
+
+use evenkeel_api::types::{DetachAnswer, DetachRequest};
+use evenkeel_api::{ApiError, ErrorCode, routes};
+use evenkeel_attach::AttachError;
+use evenkeel_core::VolumeId;
+use evenkeel_core::primary::EndReason;
+use hyper::Method;
+
+use super::unclean;
+use crate::cluster;
+use crate::coordinator::{NodeLiveness, Request};
+use crate::node::Node;
+use crate::volumes::Attached;
+use crate::volumes::attachment::actor::{Turn, turn};
+use crate::volumes::attachment::device::{device_error, place};
+use crate::volumes::attachment::end::{END, end};
+use crate::volumes::attachment::lifecycle::{Over, Phase};
+use crate::volumes::attachment::start::why_ended;
+use crate::volumes::attachment::{export, wanted};
+use crate::volumes::lookup::{
+    Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
+};
+
+/// Ends the use of a volume.
+///
+/// # Errors
+/// If it is not attached, or its device is in use.
+pub async fn detach(
+    node: &Arc<Node>,
+    volume: &str,
+    request: DetachRequest,
+    forwarded: bool,
+) -> Result<DetachAnswer, ApiError> {
+    let what = format!("cannot detach volume {volume}");
+    if let Some(id) = node.volumes.awaited_by_name(volume)
+        && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
+        && let Some(answer) = give_up_awaiting(node, id, volume).await
+    {
+        return Ok(answer);
+    }
+    if let Some(attached) = node.volumes.by_name(volume)
+        && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
+    {
+        refuse_without_coordinator(node, &what).await?;
+        return detach_here(node, &attached, &what).await;
+    }
+    let (found, target) = match detach_there(node, volume, &request, forwarded, &what).await? {
+        Where::Left(found) => return unclean::give_up(node, &found, &what).await,
+        Where::There(found, target) => (found, target),
+    };
+    if !target.may_live && wanted::take_back(node, &found, &target, &what).await? {
+        return Ok(not_again(volume, &target.node.name));
+    }
+    let path = routes::fill(routes::DETACH, &[volume]);
+    let (body, deadline) = (Some(&request), cluster::COMMAND);
+    let answer = cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    let there = There { found: &found, target: &target, what: &what };
+    answer.map_err(|error| not_done(node, &there, error))
+}
+
+/// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
+async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
+    let turn = turn(node, volume).await;
+    node.volumes.awaited(volume)?;
+    turn.unwant();
+    turn.save().await;
+    wanted::changed(node, &turn).await;
+    Some(not_again(name, &node.identity.name))
+}
+
+fn not_again(volume: &str, node: &str) -> DetachAnswer {
+    let what = "it was not attached on node";
+    unclean::given_up(true, format!("{volume}: {what} {node}, and is not attached there again"))
+}
+
+async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
+    match name {
+        None => Ok(true),
+        Some(name) => named(node, what, name).await.map(|member| member.is_none()),
+    }
+}
+
+/// Where a volume is detached that nothing uses here.
+enum Where {
+    /// On a node on which it is attached, or meant to be.
+    There(Found, NodeLiveness),
+    /// Here: a primary of this node has ended, and the view names it still.
+    Left(Found),
+}
+
+async fn detach_there(
+    node: &Node,
+    volume: &str,
+    request: &DetachRequest,
+    forwarded: bool,
+    what: &str,
+) -> Result<Where, ApiError> {
+    let found = find(node, what, volume).await?;
+    let is_left = found.view.primaries.iter().any(|p| p.id.node == node.identity.node);
+    if is_left && forwarded {
+        return Ok(Where::Left(found));
+    }
+    if let Some(name) = request.node.as_deref().filter(|_| !forwarded) {
+        let named = named(node, what, name).await?;
+        refuse_elsewhere(node, &found, named.as_ref(), what)?;
+        match named {
+            Some(named) => return Ok(Where::There(found, named)),
+            None if is_left => return Ok(Where::Left(found)),
+            None => {}
+        }
+    }
+    let mut nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
+    if found.view.primaries.is_empty() && !forwarded {
+        nodes = wanted::elsewhere(node, &found.stored.record).collect();
+    }
+    if nodes.len() > 1 && !forwarded {
+        let names: Vec<_> = nodes.iter().map(|id| node.coordinator.node_ref(*id).name).collect();
+        let why = format!("it is attached, or meant to be, on {}", names.join(", "));
+        let advice = "Say where to detach it: `evenkeel detach NAME --node NODE`";
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    }
+    match primary_elsewhere(node, &found.view).or_else(|| nodes.first().copied()) {
+        Some(_) if forwarded => Err(moved(what)),
+        Some(id) => member(node, what, id).map(|member| Where::There(found, member)),
+        None if is_left => Ok(Where::Left(found)),
+        None => {
+            let (why, advice) = ("it is not attached", "See `evenkeel volume status`");
+            Err(ApiError::new(ErrorCode::NotAttached, what, why, advice))
+        }
+    }
+}
+
+/// A volume that is attached, or meant to be, but not on the node that was named, stays so.
+/// `named`: `None` is this node.
+fn refuse_elsewhere(
+    node: &Node,
+    found: &Found,
+    named: Option<&NodeLiveness>,
+    what: &str,
+) -> Result<(), ApiError> {
+    let here = node.identity.node.to_string();
+    let named = named.map_or(here.as_str(), |member| &member.node.id);
+    let attached: Vec<_> = found.view.primaries.iter().map(|p| p.id.node.to_string()).collect();
+    let wanted = found.stored.record.wanted_on.iter().filter(|(_, shown)| shown.is_some());
+    let wanted: Vec<_> = wanted.map(|(id, _)| id.clone()).collect();
+    if attached.iter().chain(&wanted).any(|id| id == named) {
+        return Ok(());
+    }
+    let (places, state) = match (attached.is_empty(), wanted.is_empty()) {
+        (true, true) => return Ok(()),
+        (false, _) => (attached, "attached"),
+        (true, false) => (wanted, "meant to be attached"),
+    };
+    let name =
+        |id: &str| id.parse().map_or_else(|_| id.into(), |id| node.coordinator.node_ref(id).name);
+    let places: Vec<String> = places.iter().map(|id| name(id)).collect();
+    let why = format!("it is {state} on node {}, not on node {}", places.join(", "), name(named));
+    let advice = format!(
+        "Detach it there: `evenkeel detach {} --node {}`",
+        found.stored.record.name, places[0]
+    );
+    Err(ApiError::new(ErrorCode::AttachedElsewhere, what, why, advice))
+}
+
+/// A detach ends with a view that the coordinator commits: without it none is begun that would end
+/// for nobody who waits for it.
+async fn refuse_without_coordinator(node: &Node, what: &str) -> Result<(), ApiError> {
+    match node.coordinator.ask(what, Request::Nodes).await {
+        Err(error) if error.code == ErrorCode::NoCoordinator => Err(error),
+        // Whatever else is in the way, the detach finds out.
+        _ => Ok(()),
+    }
+}
+
+async fn detach_here(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let turn = turn(node, attached.id).await;
+    let (over, silent) = match (node.volumes.holds(attached), attached.phase()) {
+        (false, Phase::Closed(over)) => {
+            turn.withdraw(attached);
+            turn.save().await;
+            wanted::changed(node, &turn).await;
+            (Some(over), Vec::new())
+        }
+        (false, _) => return Err(moved(what)),
+        (true, _) => unclean::watch(node, attached, withdraw(node, &turn, attached, what)).await?,
+    };
+    match over {
+        Some(Over::Ended(EndReason::DetachedUnclean)) => Ok(unclean::told(node, attached, silent)),
+        Some(Over::NotMade) => {
+            let message = format!("{}: nothing used it any more", attached.name());
+            Ok(unclean::given_up(true, message))
+        }
+        Some(Over::Ended(reason)) => {
+            let message = format!("{}: {}", attached.name(), why_ended(node, attached, reason));
+            Ok(unclean::given_up(reason == EndReason::Detached, message))
+        }
+        None => Err(ApiError::new(
+            ErrorCode::TimedOut,
+            what,
+            format!("it did not end within {} s", END.as_secs()),
+            "It goes on: see `evenkeel volume status`",
+        )),
+    }
+}
+
+/// Takes the device and the export away, and ends the primary. `None`: it has not ended in time.
+async fn withdraw(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<Option<Over>, ApiError> {
+    take_device(node, turn, attached, what).await?;
+    export::stop(node, turn, attached).await;
+    let over = end(node, turn, attached).await;
+    turn.save().await;
+    wanted::changed(node, turn).await;
+    Ok(over)
+}
+
+/// Takes the device away, if there is one: from then on there is no way back.
+async fn take_device(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<(), ApiError> {
+    if attached.device().is_none() {
+        turn.withdraw(attached);
+        return Ok(());
+    }
+    // Until it is gone, or not, it is this one's turn, whoever waits for that.
+    let (turn, attached, what) = (turn.clone(), attached.clone(), what.to_owned());
+    let gone = node.blocking(move |node| {
+        match evenkeel_attach::detach(&place(node), attached.name()) {
+            Ok(()) | Err(AttachError::NotAttached(_)) => turn.withdraw(&attached),
+            Err(e) => return Err(device_error(&what, &e)),
+        }
+        Ok(())
+    });
+    gone.await
+}
+
+/// At the daemon's end: detaches what can be. What is mounted or open stays attached in the view,
+/// so that the next daemon takes it up again.
+pub async fn detach_all(node: &Arc<Node>) {
+    // The next daemon attaches all of them again.
+    node.volumes.close();
+    for attached in node.volumes.all() {
+        match detach_here(node, &attached, "cannot detach at the daemon's end").await {
+            Ok(answer) => tracing::info!("{}", answer.message),
+            Err(error) => tracing::warn!(volume = attached.name(), %error, "left as it is"),
+        }
+    }
+    node.volumes.save(node).await;
+}

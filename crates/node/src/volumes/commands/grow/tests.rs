@@ -1,0 +1,29 @@
+use super::*;
+use crate::volumes::replicas::sweep::tests::with_volume;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+/// The first growth may zero for hours: whoever asks for the second learns that, and does not wait
+/// for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_growth_is_told_how_far_the_first_one_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_volume(directory.path(), &["web"]).await;
+    let node = daemon.node();
+    let (replica, _) = node.disks.finished_replicas()[0];
+    let first = alone(node, replica, "it cannot", SHORT).await.unwrap();
+    let refused = async || alone(node, replica, "it cannot", SHORT).await.unwrap_err();
+    let error = refused().await;
+    assert!(error.why.starts_with("something else is done with it since 20"), "{error}");
+    first.recall().tell(37);
+    let error = refused().await;
+    assert_eq!(error.code, ErrorCode::WrongState);
+    assert!(error.why.starts_with("it is still being made larger, since 20"), "{error}");
+    assert!(error.why.ends_with(" UTC: 37 % of the new room is zeroed"), "{error}");
+    assert!(!first.recall().is_asked(), "a second growth ends the first one");
+    drop(first);
+    drop(alone(node, replica, "it cannot", SHORT).await.unwrap());
+    let name = &node.identity.name;
+    assert_eq!(place(node, replica), format!("{name}:{}", node.disks.disk_of(replica).unwrap()));
+    daemon.stop().await;
+}

@@ -1,0 +1,114 @@
+//! A detach to which not all replicas answered: nothing uses the volume any more, and the view
+//! names its primary still, because what replicas have of the last writes may differ. Whoever
+//! detaches it again, when they answer, has it attached for a moment, so that they become equal,
+//! and given up.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_api::ApiError;
+use evenkeel_api::types::{DetachAnswer, VERSION};
+use evenkeel_core::ReplicaState;
+use evenkeel_core::primary::EndReason;
+
+use crate::node::Node;
+use crate::volumes::Attached;
+use crate::volumes::attachment::actor::turn;
+use crate::volumes::attachment::{start, wanted};
+use crate::volumes::lookup::{Found, find, moved, place_of};
+
+/// The pause between two looks at a primary that ends.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Whatever was asked for, the volume is not this node's any more.
+pub(super) const fn given_up(clean: bool, message: String) -> DetachAnswer {
+    DetachAnswer { version: VERSION, clean, given_up: true, silent: Vec::new(), message }
+}
+
+/// Waits for the end of a primary, and tells which in-sync replicas did not answer it last.
+///
+/// # Errors
+/// Those of `end`.
+pub(super) async fn watch<T>(
+    node: &Arc<Node>,
+    attached: &Attached,
+    end: impl Future<Output = Result<T, ApiError>>,
+) -> Result<(T, Vec<String>), ApiError> {
+    tokio::pin!(end);
+    let mut silent = Vec::new();
+    loop {
+        tokio::select! {
+            ended = &mut end => return ended.map(|ended| (ended, silent)),
+            () = tokio::time::sleep(LOOK) => {
+                silent = silent_replicas(node, attached).await.unwrap_or(silent);
+            }
+        }
+    }
+}
+
+/// `None`: the primary has ended, and has no sessions.
+async fn silent_replicas(node: &Node, attached: &Attached) -> Option<Vec<String>> {
+    let core = node.data.volume_status(attached.id).await?.primary?;
+    let view = core.view.as_ref()?;
+    if core.replicas.is_empty() {
+        return None;
+    }
+    let is_silent = |id| core.replicas.iter().any(|peer| peer.replica == id && !peer.connected);
+    let replicas = view.replicas().map(|(_, record)| record);
+    let silent = replicas.filter(|r| r.state == ReplicaState::InSync && is_silent(r.id));
+    Some(silent.map(|record| place_of(node, attached, record.id)).collect())
+}
+
+/// What has become of a volume whose primary could not leave it cleanly.
+pub(super) fn told(node: &Node, attached: &Attached, silent: Vec<String>) -> DetachAnswer {
+    let (name, here) = (attached.name(), &node.identity.name);
+    let why = match silent.len() {
+        0 => "the coordinator, or a replica, did not answer in time".to_owned(),
+        1 => format!("the replica on {} did not answer", silent[0]),
+        _ => format!("the replicas on {} did not answer", silent.join(", ")),
+    };
+    let message = format!(
+        "{name}: nothing uses it on node {here} any more, but it was not given up, because {why}. Replicas may differ in what was written last, and no other node can attach it before they are made equal, or node {here} is dead. When they answer: `evenkeel detach {name}` once more, or attach it on node {here} again"
+    );
+    DetachAnswer { version: VERSION, clean: false, given_up: false, silent, message }
+}
+
+/// Gives up what a primary of this node has left behind.
+///
+/// # Errors
+/// If it is attached here meanwhile, or the replicas do not answer still.
+pub(super) async fn give_up(
+    node: &Arc<Node>,
+    found: &Found,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let (id, name) = (found.view.volume, &found.stored.record.name);
+    let turn = turn(node, id).await;
+    let view = find(node, what, &id.to_string()).await?.view;
+    let is_left = view.primaries.iter().any(|primary| primary.id.node == node.identity.node);
+    if node.volumes.get(id).is_some() || !is_left {
+        return Err(moved(what));
+    }
+    let ended = start::adopt(node, &turn, what).await?;
+    turn.unwant();
+    wanted::changed(node, &turn).await;
+    let here = &node.identity.name;
+    Ok(match ended {
+        EndReason::Detached => given_up(
+            true,
+            format!(
+                "{name}: node {here} has given it up, after its replicas were made equal; any node can attach it"
+            ),
+        ),
+        _ => DetachAnswer {
+            version: VERSION,
+            clean: false,
+            given_up: false,
+            silent: Vec::new(),
+            message: format!(
+                "{name}: node {here} could not give it up: a replica has stopped answering. When it answers: `evenkeel detach {name}` once more"
+            ),
+        },
+    })
+}

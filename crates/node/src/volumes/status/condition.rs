@@ -1,0 +1,357 @@
+//! What state a volume is in, from all that is known of it: a pure function of facts, in which
+//! letters, states, health and reasons are decided, and nowhere else.
+//!
+//! A view says what replicas hold, and nothing of whether they are there; the primary knows its
+//! sessions, the coordinator the nodes' heartbeats, a replica's node its disk. No conclusion says
+//! more than the facts do: `docs/manual/states.md` has them all.
+
+use evenkeel_api::types::{
+    self, MirrorStatus, ReplicaReach, ReplicaStatus, StatusSource, VolumeHealth, VolumeState,
+    VolumeStatus, WantedStatus,
+};
+use evenkeel_core::ReplicaState;
+use evenkeel_core::view::Cause;
+
+use crate::conversions;
+use crate::disks::Unserved;
+use crate::volumes::messages::{self, Usage};
+
+mod account;
+mod failing;
+pub(super) mod together;
+
+pub use account::{Account, Wait};
+pub use failing::note_failures;
+
+#[cfg(test)]
+mod tests;
+
+/// In what a replica is, as far as it matters for what brings it back.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    usage: Usage,
+    /// Whether an in-sync replica of its mirror answers, or may.
+    has_source: bool,
+}
+
+/// What is known of one replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaFacts {
+    /// Its node's name.
+    pub node: String,
+    /// Its disk's name, where it is known.
+    pub disk: Option<String>,
+    /// What the view says of it, or will say when the coordinator answers.
+    pub state: ReplicaState,
+    /// Why.
+    pub cause: Cause,
+    /// The primary waits for the coordinator to have it leave its mirror. If that is for its
+    /// silence, the state is still that of the view: another primary may have gone on with it.
+    pub leaves: bool,
+    /// It has diverged from the others: it shows that when it is reached, not in the view.
+    pub apart: bool,
+    /// Why its node does not serve it, if the node has said so.
+    pub unserved: Option<Unserved>,
+    /// Why it is gone when its node's daemon ends, though it is served, if the node has said so.
+    pub file_gone: Option<String>,
+    /// Whether the primary has a session with it; `None` if no primary has said.
+    pub connected: Option<bool>,
+    /// It answers its primary, and may lack acknowledged writes that another in-sync replica has.
+    pub may_lack: bool,
+    /// Whether its node sends heartbeats; `None` if the coordinator has not said.
+    pub node_alive: Option<bool>,
+    /// Whether its node has answered the node that tells the status; `None`: it was not asked.
+    pub answered: Option<bool>,
+    /// The name of the node that tells the status.
+    pub teller: String,
+}
+
+impl ReplicaFacts {
+    /// The same of one that is to leave its mirror. What a silent one holds is not known: a primary
+    /// that is cut off itself would call the good replicas stale, and its own one the last.
+    #[must_use]
+    pub fn leaving(self, state: ReplicaState, cause: Cause) -> Self {
+        let is_silent = matches!(cause, Cause::Disconnected | Cause::Late | Cause::Unreachable);
+        let state = if is_silent { self.state } else { state };
+        Self { state, cause, leaves: true, ..self }
+    }
+
+    /// Whether it answers, of those that the view counts on: the others are said to be missing
+    /// already. Of what two say of its node, the one counts that has spoken to it itself.
+    fn reach(&self) -> ReplicaReach {
+        let is_wanted = self.state.takes_writes() || self.state == ReplicaState::Spare;
+        match self.session() {
+            ReplicaReach::Answers | ReplicaReach::NotNeeded
+                if is_wanted && self.file_gone.is_some() && !self.is_node_silent() =>
+            {
+                ReplicaReach::FileGone
+            }
+            reach => reach,
+        }
+    }
+
+    fn session(&self) -> ReplicaReach {
+        if !self.state.takes_writes() {
+            return ReplicaReach::NotNeeded;
+        }
+        if self.leaves {
+            return ReplicaReach::Unreachable;
+        }
+        match (self.connected, self.answered, self.node_alive) {
+            (Some(true), ..) => ReplicaReach::Answers,
+            (Some(false), ..) => ReplicaReach::Unreachable,
+            (None, ..) if self.unserved.is_some() => ReplicaReach::Unreachable,
+            (None, Some(true), _) | (None, None, Some(true)) => ReplicaReach::Answers,
+            (None, Some(false), Some(true)) | (None, _, None) => ReplicaReach::Unknown,
+            (None, _, Some(false)) => ReplicaReach::Unreachable,
+        }
+    }
+
+    /// Whether others may copy from it, as far as is known.
+    fn is_source(&self) -> bool {
+        self.state == ReplicaState::InSync && self.reach() != ReplicaReach::Unreachable
+    }
+
+    /// What the coordinator and the node that tells the status say of its node, if they disagree.
+    fn disagreement(&self) -> Option<String> {
+        match (self.answered, self.node_alive) {
+            (Some(true), Some(false)) => Some(messages::unheard(&self.node, &self.teller)),
+            (Some(false), Some(true)) => Some(messages::heard_of_only(&self.node, &self.teller)),
+            _ => None,
+        }
+    }
+
+    fn cause(&self) -> Cause {
+        if self.apart { Cause::OtherHistory } else { self.cause }
+    }
+
+    /// The most particular reason that is known.
+    fn reason(&self, setting: Setting) -> Option<String> {
+        let Setting { usage, has_source } = setting;
+        if self.apart {
+            return messages::reason(ReplicaState::Stale, Cause::OtherHistory, usage);
+        }
+        let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
+        if let Some(unserved) = unserved {
+            return Some(messages::unserved(self.state, unserved, usage, has_source));
+        }
+        match &self.file_gone {
+            Some(why) if self.is_silent() => {
+                let was_gone = messages::file_was_gone(&self.node, why);
+                let silent = self.reason_of_session(usage).into_iter();
+                Some(silent.chain([was_gone]).collect::<Vec<_>>().join("; "))
+            }
+            Some(why) => Some(messages::file_gone(self.state, why)),
+            None => self.reason_of_session(usage),
+        }
+    }
+
+    /// Whether its node does not answer, so that what it has said of the file may be so no more.
+    fn is_silent(&self) -> bool {
+        let session = self.session();
+        self.is_node_silent()
+            || matches!(session, ReplicaReach::Unreachable | ReplicaReach::Unknown)
+    }
+
+    fn is_node_silent(&self) -> bool {
+        self.connected != Some(true) && self.answered.or(self.node_alive) == Some(false)
+    }
+
+    /// That its node is away now. The cause in a view is that of the first event: what keeps a
+    /// replica away now may be another one.
+    fn absence(&self) -> Option<String> {
+        match (self.is_node_silent(), self.node_alive) {
+            (true, Some(false)) => Some(messages::counts_as_dead(&self.node)),
+            (true, Some(true)) => Some(messages::heard_of_only(&self.node, &self.teller)),
+            _ => None,
+        }
+    }
+
+    fn reason_of_session(&self, usage: Usage) -> Option<String> {
+        if self.leaves {
+            return Some(messages::leaving(self.cause));
+        }
+        match self.reach() {
+            ReplicaReach::Unreachable if self.may_lack => Some(messages::may_lack()),
+            ReplicaReach::Unreachable => Some(messages::unreachable(self.state)),
+            ReplicaReach::Unknown => Some(self.disagreement().map_or_else(
+                || messages::unknown(self.state, &self.node),
+                |why| format!("{why}; it was {}", messages::word(self.state)),
+            )),
+            ReplicaReach::Answers | ReplicaReach::FileGone | ReplicaReach::NotNeeded => {
+                // Only a primary says whether it has a session.
+                let disagreement = self.disagreement().filter(|_| self.connected.is_none());
+                let reason = messages::reason(self.state, self.cause, usage);
+                match (self.absence().filter(|_| reason.is_some()), reason) {
+                    (Some(now), Some(reason)) => Some(format!("{now}; {reason}")),
+                    (_, reason) => reason.or(disagreement),
+                }
+            }
+        }
+    }
+
+    fn write(&self, setting: Setting, status: &mut ReplicaStatus) {
+        status.node_alive = self.node_alive;
+        status.connected = self.connected;
+        let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
+        status.unserved = unserved.map(ToString::to_string);
+        status.lost = (self.file_gone.is_some() && !self.is_silent())
+            || unserved.is_some_and(|unserved| !unserved.passes());
+        status.state = conversions::state(self.state);
+        status.cause = conversions::cause(self.cause());
+        status.reach = self.reach();
+        status.reason = self.reason_of_wait(status).or_else(|| self.reason(setting));
+    }
+
+    /// Why a replica that a primary could rebuild now is not being rebuilt.
+    fn reason_of_wait(&self, status: &ReplicaStatus) -> Option<String> {
+        let is_rebuilding = self.state == ReplicaState::Rebuilding && !self.leaves && !self.apart;
+        let waits_for = status.rebuild.as_ref()?.waits_for.as_ref()?;
+        let is_there = status.reach == ReplicaReach::Answers;
+        (is_rebuilding && is_there).then(|| messages::rebuild_waits(self.cause, waits_for))
+    }
+}
+
+/// Whether a primary that waits for the coordinator serves all the same: each member answers it, so
+/// that only somebody's return waits. A request that is left unanswered for a second is one that
+/// waits.
+pub(super) fn goes_on(mirrors: &[MirrorStatus], facts: &[Vec<ReplicaFacts>]) -> bool {
+    let is_prompt = |replica: &ReplicaStatus| replica.oldest_ms.is_none_or(|age| age < 1000);
+    let answers = |facts: &ReplicaFacts| facts.connected == Some(true) && !facts.leaves;
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let mut members = replicas.zip(facts.iter().flatten());
+    members.all(|(replica, facts)| {
+        !facts.state.takes_writes() || (answers(facts) && is_prompt(replica))
+    })
+}
+
+/// Writes into a status what follows from the facts, of which it has already where else the volume
+/// is wanted. `mirrors` has the facts of each replica, in the order of the status.
+pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<ReplicaFacts>]) {
+    for (index, (mirror, facts)) in status.mirrors.iter_mut().zip(mirrors).enumerate() {
+        let facts: Vec<_> =
+            facts.iter().map(|facts| account.reconcile(index, facts.clone())).collect();
+        let setting = Setting {
+            usage: account.usage(),
+            has_source: facts.iter().any(ReplicaFacts::is_source),
+        };
+        for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {
+            facts.write(setting, replica);
+        }
+    }
+    sum_up(&mut status.mirrors);
+    status.state = account.state();
+    status.health = match account {
+        // What that replica knew may be long past.
+        Account::Replica { .. } => VolumeHealth::Unknown,
+        _ => health(&status.mirrors),
+    };
+    let own = account.reason(&status.mirrors);
+    status.reason = reason(own.filter(|_| !is_taken_up_again(account, status)), status);
+}
+
+/// Whether the node that has not given a volume up waits to attach it: then nobody needs to do
+/// anything, and where it is wanted says it all.
+fn is_taken_up_again(account: &Account, status: &VolumeStatus) -> bool {
+    let Account::Forgotten { node, .. } = account else { return false };
+    status.wanted_on.iter().any(|on| on.node.name == *node)
+}
+
+/// The letters of each mirror.
+fn sum_up(mirrors: &mut [MirrorStatus]) {
+    for mirror in mirrors {
+        let lost = mirror.lost.iter().map(|_| '-');
+        let letters: String = mirror.replicas.iter().map(letter).chain(lost).collect();
+        mirror.summary = format!("[{letters}]");
+    }
+}
+
+fn letter(replica: &ReplicaStatus) -> char {
+    match replica.reach {
+        ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
+        ReplicaReach::FileGone => '!',
+        ReplicaReach::Answers | ReplicaReach::NotNeeded => messages::letter(replica.state),
+    }
+}
+
+/// Why a volume is not as it should be: what it lacks itself, where it is wanted, what a replica
+/// lacks.
+fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
+    let of_replica = first_reason(&status.mirrors).filter(|_| own.is_none());
+    // Where it is attached, though nobody answers there, is told otherwise.
+    let is_elsewhere = |on: &&WantedStatus| {
+        on.why.is_some() || status.primaries.iter().all(|primary| primary.node.id != on.node.id)
+    };
+    let wanted = status.wanted_on.iter().filter(is_elsewhere).map(|on| wanted(on, status));
+    let lost = messages::lost(&status.name, &status.mirrors);
+    let reasons: Vec<String> =
+        own.into_iter().chain(wanted).chain(of_replica).chain(lost).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// That a volume is not attached where it is meant to be, or not shown there, and why.
+fn wanted(on: &WantedStatus, status: &VolumeStatus) -> String {
+    let node = &on.node.name;
+    let serves = matches!(status.state, VolumeState::Serving | VolumeState::Suspended)
+        && status.source == StatusSource::Primary
+        && status.primaries.iter().any(|primary| primary.node.id == on.node.id);
+    match (&on.why, on.alive) {
+        (Some(why), _) if serves => {
+            let lacks = match (on.device, on.nbd) {
+                (true, true) => "block device and its NBD export",
+                (true, false) => "block device",
+                (false, _) => "NBD export",
+            };
+            format!("on node {node} its {lacks} could not be made yet: {why}")
+        }
+        (Some(why), _) => format!("it is wanted on node {node}, which has not attached it: {why}"),
+        (None, Some(true)) => format!("it is wanted on node {node}, which has not attached it yet"),
+        (None, Some(false)) => format!("it is wanted on node {node}, which does not answer"),
+        (None, None) => {
+            format!("it is wanted on node {node}; whether that node is there is not known")
+        }
+    }
+}
+
+/// The worst that a replica is, or may be.
+fn health(mirrors: &[MirrorStatus]) -> VolumeHealth {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).map(health_of);
+    let lost = mirrors.iter().flat_map(|mirror| &mirror.lost).map(|_| VolumeHealth::Degraded);
+    replicas.chain(lost).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
+}
+
+fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
+    match (replica.reach, replica.state) {
+        (ReplicaReach::Unreachable, _) => VolumeHealth::Unreachable,
+        (ReplicaReach::Unknown, _) => VolumeHealth::Unknown,
+        (ReplicaReach::FileGone, _) => VolumeHealth::Degraded,
+        (_, types::ReplicaState::InSync | types::ReplicaState::Spare) => VolumeHealth::InSync,
+        (_, types::ReplicaState::Rebuilding) => VolumeHealth::Rebuilding,
+        (_, types::ReplicaState::Stale | types::ReplicaState::Faulty) => VolumeHealth::Degraded,
+    }
+}
+
+/// From good to bad. A replica of which nobody knows whether it is there may be gone, whatever else
+/// is known of the others: only one that is known to be gone is worse.
+const fn rank(health: &VolumeHealth) -> u8 {
+    match health {
+        VolumeHealth::InSync => 0,
+        VolumeHealth::Rebuilding => 1,
+        VolumeHealth::Degraded => 2,
+        VolumeHealth::Unknown => 3,
+        VolumeHealth::Unreachable => 4,
+    }
+}
+
+/// The first replica that has a reason, with it.
+fn first_reason(mirrors: &[MirrorStatus]) -> Option<String> {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let mut unusual = replicas.filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
+    let (first, why) = unusual.next()?;
+    let more = match unusual.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    let disk = first.disk.as_deref().unwrap_or("?");
+    Some(format!("replica {}:{disk}: {why}{more}", first.node.name))
+}

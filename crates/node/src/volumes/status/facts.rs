@@ -1,0 +1,115 @@
+//! The facts from which a volume's condition follows: gathered from the view, the coordinator's
+//! word on nodes, the primary here, this node's disks, and what the nodes of replicas have
+//! answered.
+
+use evenkeel_core::primary::PrimaryStatus;
+use evenkeel_core::{ReplicaRecord, View};
+
+use super::condition::ReplicaFacts;
+use super::hearing::Heard;
+use crate::coordinator::VolumeRecord;
+use crate::disks::Unserved;
+use crate::node::Node;
+use crate::volumes::{Attached, lock};
+
+/// What is known of each replica without a primary, by mirror.
+pub(super) fn of_view(
+    node: &Node,
+    record: &VolumeRecord,
+    view: &View,
+    heard: &Heard,
+) -> Vec<Vec<ReplicaFacts>> {
+    by_mirror(view, |replica| {
+        let mut facts = of_replica(node, record, replica);
+        facts.answered = heard.answered(replica.node);
+        // Here the coordinator has not heard a node yet that has just come back: that is no fault
+        // of a network.
+        if facts.answered == Some(true) && node.config.coordinator.here {
+            facts.node_alive = Some(true);
+        }
+        // The replicas of a stopped volume are closed on purpose.
+        let unserved = heard.unserved(replica.id).filter(|_| !record.stopped);
+        facts.unserved = facts.unserved.or(unserved);
+        let file_gone = heard.file_gone(replica.id).filter(|_| !record.stopped);
+        facts.file_gone = facts.file_gone.or(file_gone);
+        facts
+    })
+}
+
+/// What is known of each replica with the primary on this node, by mirror.
+pub(super) fn of_attached(
+    node: &Node,
+    attached: &Attached,
+    core: &PrimaryStatus,
+    view: &View,
+) -> Vec<Vec<ReplicaFacts>> {
+    let record = attached.record();
+    let unserved = lock(&attached.unserved).clone();
+    let apart = lock(&attached.apart).clone();
+    by_mirror(view, |replica| {
+        let mut facts = of_replica(node, &record, replica);
+        facts.apart = apart.contains(&replica.id);
+        facts.unserved = facts.unserved.or_else(|| unserved.get(&replica.id).cloned());
+        facts.file_gone = facts.file_gone.or_else(|| node.volumes.gone.why(replica.id));
+        let Some(peer) = core.replicas.iter().find(|peer| peer.replica == replica.id) else {
+            return facts;
+        };
+        // Who is being attached has not tried all of them yet.
+        let has_tried = peer.connected || !attached.phase().is_opening();
+        facts.connected = has_tried.then_some(peer.connected);
+        facts.may_lack = peer.may_lack;
+        match peer.leaving {
+            Some((state, cause)) => facts.leaving(state, cause),
+            None => facts,
+        }
+    })
+}
+
+fn by_mirror(
+    view: &View,
+    facts: impl Fn(&ReplicaRecord) -> ReplicaFacts,
+) -> Vec<Vec<ReplicaFacts>> {
+    let mirrors = view.mirrors.iter();
+    mirrors.map(|mirror| mirror.replicas.iter().map(&facts).collect()).collect()
+}
+
+/// Why this node does not serve a replica of its own. `None`: it does, it is another node's, or the
+/// volume is stopped: then its replicas are closed on purpose.
+pub(super) fn unserved_here(
+    node: &Node,
+    record: &VolumeRecord,
+    replica: &ReplicaRecord,
+) -> Option<Unserved> {
+    let is_expected = replica.node == node.identity.node && !record.stopped;
+    is_expected.then(|| node.disks.why_not_served(replica.id)).flatten()
+}
+
+fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaFacts {
+    let here = replica.node == node.identity.node;
+    // Right after the coordinator's start nothing may be known of a node.
+    let alive = || {
+        let member = node.coordinator.node(replica.node)?;
+        let is_known = member.alive == member.may_live && node.coordinator.status().reachable;
+        is_known.then_some(member.alive)
+    };
+    let id = replica.id.to_string();
+    ReplicaFacts {
+        node: node.coordinator.node_ref(replica.node).name,
+        disk: record
+            .replicas
+            .iter()
+            .find(|placed| placed.id == id)
+            .map(|placed| placed.disk.clone()),
+        state: replica.state,
+        cause: replica.cause,
+        leaves: false,
+        apart: false,
+        unserved: unserved_here(node, record, replica),
+        file_gone: here.then(|| node.disks.file_gone(replica.id)).flatten(),
+        connected: None,
+        may_lack: false,
+        node_alive: if here { Some(true) } else { alive() },
+        answered: None,
+        teller: node.identity.name.clone(),
+    }
+}

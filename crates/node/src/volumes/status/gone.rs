@@ -1,0 +1,94 @@
+//! Replicas of attached volumes that are served, and gone when their nodes' daemons end: their
+//! files were deleted, or their disks moved or unmounted. No operation fails, so no primary learns
+//! of that from a session. Those of this node are known by looks at its disks; other nodes are
+//! asked now and then, so that a status tells of all of them without a wait.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord};
+
+use super::hearing::{self, Heard};
+use crate::coordinator::PlacedReplica;
+use crate::node::Node;
+use crate::volumes::lookup::place_of;
+use crate::volumes::{Attached, lock};
+
+/// The pause between two questions.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// Why each of them is gone then, as its node has said last.
+#[derive(Debug, Default)]
+pub struct Gone(Mutex<BTreeMap<ReplicaId, String>>);
+
+impl Gone {
+    pub(super) fn why(&self, replica: ReplicaId) -> Option<String> {
+        lock(&self.0).get(&replica).cloned()
+    }
+
+    /// Takes note of what is so now of these replicas, and forgets all others. Of a node that has
+    /// not answered what it said last stays. Returns the replicas of which it is news.
+    fn note(&self, asked: &[(NodeId, ReplicaId)], heard: &Heard) -> Vec<ReplicaId> {
+        let mut gone = lock(&self.0);
+        let before = std::mem::take(&mut *gone);
+        for (node, replica) in asked {
+            let last = before.get(replica).filter(|_| heard.answered(*node) == Some(false));
+            if let Some(why) = heard.file_gone(*replica).or_else(|| last.cloned()) {
+                gone.insert(*replica, why);
+            }
+        }
+        gone.keys().filter(|replica| !before.contains_key(replica)).copied().collect()
+    }
+}
+
+/// Asks for the replicas of all volumes that are attached here, until the daemon ends.
+pub async fn watch(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+        let attached = node.volumes.all();
+        let asked: Vec<_> = attached.iter().flat_map(|attached| replicas(attached)).collect();
+        let heard = hearing::ask_of(&node, asked.clone(), true).await;
+        let here = |(at, replica): &(NodeId, ReplicaId)| {
+            (*at == node.identity.node).then(|| node.disks.file_gone(*replica)).flatten()
+        };
+        let heard = heard.with_gone(asked.iter().filter_map(|it| Some((it.1, here(it)?))));
+        for replica in node.volumes.gone.note(&asked, &heard) {
+            tell(&node, &attached, replica);
+        }
+    }
+}
+
+/// The replicas of a volume, and their nodes.
+fn replicas(attached: &Attached) -> Vec<(NodeId, ReplicaId)> {
+    let record = attached.record();
+    let of = |placed: &PlacedReplica| Some((placed.node.parse().ok()?, placed.id.parse().ok()?));
+    record.replicas.iter().filter(|placed| !placed.removed).filter_map(of).collect()
+}
+
+fn tell(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
+    let has_it = |attached: &&Arc<Attached>| replicas(attached).iter().any(|it| it.1 == replica);
+    let Some(attached) = attached.iter().find(has_it) else { return };
+    let Some(why) = node.volumes.gone.why(replica) else { return };
+    let place = place_of(node, attached, replica);
+    let text = format!("the replica on {place} is gone when its node's daemon ends: {why}");
+    tracing::warn!(volume = attached.name(), "{text}");
+    attached.event(text);
+}
+
+/// Why a replica is gone when its node's daemon ends, as that node says now. `None`: it is not, or
+/// the node does not answer.
+pub(super) async fn ask(node: &Arc<Node>, record: &ReplicaRecord) -> Option<String> {
+    if record.node == node.identity.node {
+        return node.disks.file_gone(record.id);
+    }
+    let heard = hearing::ask_of(node, vec![(record.node, record.id)], false).await;
+    heard.file_gone(record.id)
+}
+
+#[cfg(test)]
+mod tests;

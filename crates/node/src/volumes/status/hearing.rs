@@ -1,0 +1,162 @@
+//! What the nodes of replicas answer when they are asked whether they serve them. A view does not
+//! say that, and the coordinator hears of nodes only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_api::ErrorCode;
+use evenkeel_core::{NodeId, ReplicaId, View};
+use hyper::Method;
+
+use crate::coordinator::NodeLiveness;
+use crate::disks::Unserved;
+use crate::node::Node;
+use crate::peer::requests::{CONDITIONS, PeerReplica, PeerReplicas};
+use crate::{admission, cluster};
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long one may that is thought to be dead, or if another node waits for this one's answer.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What nodes have answered.
+#[derive(Debug, Clone, Default)]
+pub(in crate::volumes) struct Heard {
+    /// Whether each node that was asked has answered.
+    nodes: BTreeMap<NodeId, bool>,
+    unserved: BTreeMap<ReplicaId, Unserved>,
+    file_gone: BTreeMap<ReplicaId, String>,
+}
+
+impl Heard {
+    /// Whether a node has answered; `None`: it was not asked.
+    pub(in crate::volumes) fn answered(&self, node: NodeId) -> Option<bool> {
+        self.nodes.get(&node).copied()
+    }
+
+    /// Why a replica that is served is gone when its node's daemon ends, if that node has said so.
+    pub(super) fn file_gone(&self, replica: ReplicaId) -> Option<String> {
+        self.file_gone.get(&replica).cloned()
+    }
+
+    /// With what was heard later.
+    pub(super) fn extend(&mut self, later: Self) {
+        self.nodes.extend(later.nodes);
+        self.unserved.extend(later.unserved);
+        self.file_gone.extend(later.file_gone);
+    }
+
+    /// With what is known besides of replicas that are gone then.
+    pub(super) fn with_gone(mut self, gone: impl Iterator<Item = (ReplicaId, String)>) -> Self {
+        self.file_gone.extend(gone);
+        self
+    }
+
+    /// Nodes that were asked, and whether they have answered: each replica is as it should be.
+    #[cfg(test)]
+    pub(super) fn of_nodes(nodes: [(NodeId, bool); 2]) -> Self {
+        Self { nodes: nodes.into(), ..Self::default() }
+    }
+
+    /// Why its node does not serve a replica, if it has said so.
+    pub(super) fn unserved(&self, replica: ReplicaId) -> Option<Unserved> {
+        self.unserved.get(&replica).cloned()
+    }
+}
+
+/// How long a node is waited for; `is_awaited`: another node waits for the answer that comes of it.
+pub(super) const fn patience(member: &NodeLiveness, is_awaited: bool) -> Duration {
+    if is_awaited || !member.may_live { SHORT_PATIENCE } else { PATIENCE }
+}
+
+/// Asks the other nodes of the replicas in these views, all at the same time, and each once.
+pub(super) async fn ask(
+    node: &Arc<Node>,
+    views: impl IntoIterator<Item = &View>,
+    is_awaited: bool,
+) -> Heard {
+    let records = views.into_iter().flat_map(View::replicas).map(|(_, record)| record);
+    let asked = records.map(|record| (record.node, record.id)).collect();
+    ask_of(node, asked, is_awaited).await
+}
+
+/// Asks the other nodes of these replicas, by node, all at the same time, and each once.
+pub(super) async fn ask_of(
+    node: &Arc<Node>,
+    replicas: Vec<(NodeId, ReplicaId)>,
+    is_awaited: bool,
+) -> Heard {
+    let mut by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>> = BTreeMap::new();
+    for (at, replica) in replicas.into_iter().filter(|(at, _)| *at != node.identity.node) {
+        by_node.entry(at).or_default().insert(replica);
+    }
+    ask_nodes(node, by_node, is_awaited).await
+}
+
+/// Asks nodes of these replicas of theirs, all at the same time. Of none: whether they answer.
+pub(in crate::volumes) async fn ask_nodes(
+    node: &Arc<Node>,
+    by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>>,
+    is_awaited: bool,
+) -> Heard {
+    let mut asked = Vec::new();
+    for (id, replicas) in by_node {
+        let Some(member) = node.coordinator.node(id) else { continue };
+        let node = node.clone();
+        let question = async move {
+            let patience = patience(&member, is_awaited);
+            let answer =
+                tokio::time::timeout(patience, ask_one(&node, &member, &replicas, patience));
+            (id, answer.await.unwrap_or(None))
+        };
+        asked.push(tokio::spawn(question));
+    }
+    let mut heard = Heard::default();
+    for answer in asked {
+        let Ok((id, answer)) = answer.await else { continue };
+        heard.nodes.insert(id, answer.is_some());
+        let told = answer.unwrap_or_default();
+        heard.unserved.extend(told.iter().filter_map(PeerReplica::unserved));
+        heard.file_gone.extend(told.iter().filter_map(PeerReplica::told_gone));
+    }
+    heard
+}
+
+/// Those of its replicas that a node does not serve, or not for long. `None`: it does not answer.
+/// One of older software does not know the question, and says nothing of its replicas.
+async fn ask_one(
+    node: &Node,
+    member: &NodeLiveness,
+    replicas: &BTreeSet<ReplicaId>,
+    patience: Duration,
+) -> Option<Vec<PeerReplica>> {
+    let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
+    let (path, body) = (CONDITIONS, Some(&question));
+    let answer =
+        cluster::forward::<_, Vec<PeerReplica>>(node, member, Method::POST, path, body, patience);
+    match answer.await {
+        Ok(told) => Some(told),
+        Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => None,
+        Err(error) => {
+            tracing::debug!(node = member.node.name, %error, "it says nothing of its replicas");
+            Some(Vec::new())
+        }
+    }
+}
+
+/// What this node answers: of these replicas those that it does not serve, or not for long.
+pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
+    let name = &node.identity.name;
+    let unadmitted = (!admission::may_serve_replicas(node)).then(|| {
+        Unserved::Away(format!(
+            "node {name} waits for the coordinator to admit it, and serves none"
+        ))
+    });
+    let ids = asked.replicas.iter().filter_map(|id| id.parse::<ReplicaId>().ok());
+    let of = |id: ReplicaId| match unadmitted.clone().or_else(|| node.disks.why_not_served(id)) {
+        Some(unserved) => Some(PeerReplica::new(id, &unserved)),
+        None => node.disks.file_gone(id).map(|why| PeerReplica::file_gone(id, why)),
+    };
+    ids.filter_map(of).collect()
+}

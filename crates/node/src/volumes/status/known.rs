@@ -1,0 +1,242 @@
+//! What this node knows of volumes while the coordinator does not answer: what is attached here,
+//! what other nodes report that have one attached, and the newest view that a replica here, or on a
+//! node that answers, has adopted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_api::types::VolumeStatus;
+use evenkeel_core::{NodeId, View, VolumeId};
+use evenkeel_format::Superblock;
+use tokio::task::JoinHandle;
+
+use super::condition::Account;
+use super::hearing::Heard;
+use super::{hearing, primaries};
+use crate::coordinator::{NoData, PlacedReplica, VolumeRecord, WantedOn};
+use crate::examine::examine_one;
+use crate::node::Node;
+use crate::volumes::replicas::found::{self, Everything, Replica};
+use crate::volumes::{lookup, status};
+
+/// How long the disks may take to be read: one that hangs is left out.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Each volume that is attached here, or has a replica here.
+pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
+    let mut volumes = Vec::new();
+    for attached in node.volumes.all() {
+        volumes.extend(status::of_attached(node, &attached).await);
+    }
+    let mut ours = on_disks(node, |_| true).await;
+    ours.retain(|id, _| volumes.iter().all(|volume| volume.id != id.to_string()));
+    volumes.extend(told(node, ours.into_values().collect(), None).await);
+    volumes
+}
+
+/// The volume of this name or identity, if a replica of it is here. A superblock has the name that
+/// its volume had when the replica was made: if replicas of several volumes have it, one was
+/// renamed, and the name does not tell which is meant.
+pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> {
+    let wanted = volume.to_owned();
+    let is = move |it: &Superblock| it.name == wanted || it.volume.to_string() == wanted;
+    let mut found = on_disks(node, is).await.into_values();
+    let newest = found.next().filter(|_| found.next().is_none())?;
+    let id = newest.superblock.volume;
+    told(node, vec![newest], Some(id)).await.pop()
+}
+
+/// What others know of these volumes, all asked at the same time: where all are silent, one wait is
+/// to follow no other. `only`: nothing is asked of others.
+async fn told(node: &Arc<Node>, ours: Vec<Newest>, only: Option<VolumeId>) -> Vec<VolumeStatus> {
+    if ours.is_empty() {
+        return Vec::new();
+    }
+    let asked: Vec<_> = ours.iter().map(|newest| by_primary(node, newest)).collect();
+    let views = ours.iter().map(|newest| &newest.superblock.view);
+    let (mut heard, others) = tokio::join!(
+        hearing::ask(node, views, false),
+        found::elsewhere(node, only, |member| hearing::patience(member, false)),
+    );
+    let (mut volumes, mut untold) = answered(ours.into_iter().zip(asked).collect()).await;
+    for (newest, _) in &mut untold {
+        newest.learn(node, &others);
+    }
+    // Who has not answered by now is silent: only those are asked again that have.
+    let is_silent = |id: NodeId| heard.answered(id) == Some(false);
+    let newer = untold.iter().filter(|(newest, _)| newest.node.is_some());
+    let replicas = newer.flat_map(|(newest, _)| newest.superblock.view.replicas());
+    let replicas = replicas.map(|(_, record)| (record.node, record.id));
+    let replicas: Vec<_> = replicas.filter(|(at, _)| !is_silent(*at)).collect();
+    let again = untold.into_iter().map(|(newest, before)| {
+        let is_new = |id: &NodeId| Some(*id) != before && !is_silent(*id);
+        let asked = newest.primary(node).filter(is_new);
+        let asked = asked.map(|at| ask(node, &newest, at));
+        (newest, asked)
+    });
+    let again: Vec<_> = again.collect();
+    heard.extend(hearing::ask_of(node, replicas, false).await);
+    let (more, untold) = answered(again).await;
+    volumes.extend(more);
+    volumes.extend(untold.iter().map(|(newest, _)| of_replica(node, newest, &heard)));
+    volumes
+}
+
+/// A question to a primary's node.
+type Asked = (NodeId, JoinHandle<Option<VolumeStatus>>);
+
+/// What primaries have answered, and the volumes of which none has, with the node that was asked.
+async fn answered(
+    asked: Vec<(Newest, Option<Asked>)>,
+) -> (Vec<VolumeStatus>, Vec<(Newest, Option<NodeId>)>) {
+    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    for (newest, asked) in asked {
+        let Some((at, answer)) = asked else {
+            untold.push((newest, None));
+            continue;
+        };
+        match answer.await {
+            Ok(Some(status)) => told.push(status),
+            Ok(None) => untold.push((newest, Some(at))),
+            Err(error) => {
+                tracing::error!(%error, "a primary was not asked");
+                untold.push((newest, Some(at)));
+            }
+        }
+    }
+    (told, untold)
+}
+
+/// The newest view of a volume that a replica knows which answers.
+struct Newest {
+    superblock: Superblock,
+    /// The node of that replica; `None`: it is here.
+    node: Option<String>,
+    /// The replicas of the volume that were found.
+    placed: Vec<PlacedReplica>,
+    /// A node that says that it has the volume attached.
+    attached: Option<NodeId>,
+}
+
+impl Newest {
+    /// With what other nodes say.
+    fn learn(&mut self, node: &Node, others: &Everything) {
+        let volume = self.superblock.volume;
+        let id = volume.to_string();
+        let attached = others.attached.iter().find(|(volume, _)| *volume == id);
+        let at = attached.and_then(|(_, name)| node.coordinator.node_by_name(name));
+        self.attached = at.and_then(|member| member.node.id.parse().ok());
+        for replica in others.replicas.iter().filter(|it| it.superblock.volume == volume) {
+            self.add(replica);
+        }
+    }
+
+    /// With what the disk of a replica elsewhere says.
+    fn add(&mut self, replica: &Replica) {
+        let superblock = &replica.superblock;
+        if let Some(disk) = &replica.disk {
+            self.placed.push(placed(superblock, replica.node, disk.clone()));
+        }
+        if is_newer(&superblock.view, &self.superblock.view) {
+            self.superblock = superblock.clone();
+            self.node = Some(replica.node_name.clone());
+        }
+    }
+
+    /// Where it is attached, if not here.
+    fn primary(&self, node: &Node) -> Option<NodeId> {
+        self.attached.or_else(|| lookup::primary_elsewhere(node, &self.superblock.view))
+    }
+}
+
+/// Whether a view was made after another one. Of two that do not descend from each other the one
+/// with more generations is taken: somebody has to choose, and that is not told here.
+fn is_newer(view: &View, than: &View) -> bool {
+    match (view.continues(than), than.continues(view)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => view.generation > than.generation,
+    }
+}
+
+fn placed(superblock: &Superblock, node: NodeId, disk: String) -> PlacedReplica {
+    PlacedReplica {
+        id: superblock.replica.to_string(),
+        mirror: superblock.mirror as usize,
+        node: node.to_string(),
+        disk,
+        removed: false,
+        maker: None,
+    }
+}
+
+/// Of those volumes that are wanted.
+async fn on_disks(
+    node: &Arc<Node>,
+    is_wanted: impl Fn(&Superblock) -> bool + Send + 'static,
+) -> BTreeMap<VolumeId, Newest> {
+    let read = node.blocking(move |node| {
+        let mut newest: BTreeMap<VolumeId, Newest> = BTreeMap::new();
+        for place in node.disks.places_of(&is_wanted) {
+            let read = examine_one(&place.path).superblock;
+            let Some(superblock) = read.filter(&is_wanted) else { continue };
+            let placed = placed(&superblock, node.identity.node, place.disk);
+            let entry = newest.entry(superblock.volume).or_insert_with(|| Newest {
+                superblock: superblock.clone(),
+                node: None,
+                placed: Vec::new(),
+                attached: None,
+            });
+            entry.placed.push(placed);
+            if is_newer(&superblock.view, &entry.superblock.view) {
+                entry.superblock = superblock;
+            }
+        }
+        Ok(newest)
+    });
+    let read = tokio::time::timeout(PATIENCE, read).await;
+    read.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Asks the node on which the volume is attached, if that is known.
+fn by_primary(node: &Arc<Node>, newest: &Newest) -> Option<Asked> {
+    newest.primary(node).map(|at| ask(node, newest, at))
+}
+
+fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
+    let (node, volume) = (node.clone(), newest.superblock.volume.to_string());
+    let answer = tokio::spawn(async move {
+        let member = node.coordinator.node(at)?;
+        primaries::told_by(&node, &member, &volume, false).await
+    });
+    (at, answer)
+}
+
+/// From the view itself, which may have been replaced since.
+fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
+    let superblock = &newest.superblock;
+    let id = superblock.volume.to_string();
+    let record = VolumeRecord {
+        id,
+        name: superblock.name.clone(),
+        no_data: NoData::default(),
+        replicas: newest.placed.clone(),
+        stopped: false,
+        checksums: superblock.has_checksums,
+        used_on: None,
+        wanted_on: WantedOn::default(),
+        verified: None,
+        revision: 0,
+        lost: Vec::new(),
+    };
+    let teller = node.identity.name.clone();
+    let home = newest.node.clone().unwrap_or_else(|| teller.clone());
+    let account = Account::Replica { node: home, teller };
+    let mut status = status::of_adopted(node, &record, (&superblock.view, account), heard);
+    status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);
+    status
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What the primaries of a volume say of it. Each knows its own sessions and requests: of a shared
+//! volume all are asked, and the worst counts.
+
+use std::sync::Arc;
+
+use evenkeel_api::routes;
+use evenkeel_api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
+use evenkeel_core::NodeId;
+use hyper::Method;
+
+use super::condition::together::{self, Told};
+use super::hearing;
+use crate::clock::unix_seconds;
+use crate::cluster;
+use crate::coordinator::NodeLiveness;
+use crate::node::Node;
+use crate::volumes::attachment::wanted;
+use crate::volumes::lookup::{Found, primaries_elsewhere};
+use crate::volumes::{messages, status};
+
+/// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows
+/// why it is not yet. `None`: nobody answers. `forwarded`: another node asks, which asks the others
+/// itself.
+pub(super) async fn tell(node: &Arc<Node>, found: &Found, forwarded: bool) -> Option<VolumeStatus> {
+    if let Some(attached) = node.volumes.get(found.view.volume)
+        && let Some(status) = status::of_attached(node, &attached).await
+    {
+        return Some(match forwarded {
+            true => status,
+            false => with_others(node, status).await,
+        });
+    }
+    if forwarded {
+        return None;
+    }
+    let primaries: Vec<NodeId> = primaries_elsewhere(node, &found.view).collect();
+    let asked = match primaries.is_empty() {
+        true => wanted::elsewhere(node, &found.stored.record).take(1).collect(),
+        false => primaries,
+    };
+    together(node, Vec::new(), asked, &found.stored.record.id).await
+}
+
+/// What the primary here says, with what the others of a shared volume do.
+pub(super) async fn with_others(node: &Arc<Node>, status: VolumeStatus) -> VolumeStatus {
+    let is_other = |primary: &&PrimaryStatus| !primary.here;
+    let others = status.primaries.iter().filter(is_other).filter_map(|p| p.node.id.parse().ok());
+    let (others, id): (Vec<NodeId>, _) = (others.collect(), status.id.clone());
+    if others.is_empty() {
+        return status;
+    }
+    let here = Told { node: node.reference(), status: status.clone() };
+    together(node, vec![here], others, &id).await.unwrap_or(status)
+}
+
+/// Asks these nodes, all at the same time.
+async fn together(
+    node: &Arc<Node>,
+    mut told: Vec<Told>,
+    others: Vec<NodeId>,
+    volume: &str,
+) -> Option<VolumeStatus> {
+    let mut asked = Vec::new();
+    for id in others {
+        let Some(member) = node.coordinator.node(id) else { continue };
+        let (node, volume) = (node.clone(), volume.to_owned());
+        asked.push(tokio::spawn(async move {
+            let status = told_by(&node, &member, &volume, true).await;
+            (node.coordinator.node_ref(id), member, status)
+        }));
+    }
+    let mut notes = Vec::new();
+    for answer in asked {
+        let Ok((reference, member, status)) = answer.await else { continue };
+        // On the coordinator's own node it has just come back, and the coordinator hears it in a
+        // moment.
+        let is_unheard = !member.may_live
+            && node.coordinator.status().reachable
+            && !node.config.coordinator.here;
+        match status {
+            Some(status) => {
+                if is_unheard {
+                    notes.push(messages::unheard(&reference.name, &node.identity.name));
+                }
+                told.push(Told { node: reference, status });
+            }
+            None => notes.push(messages::silent_primary(&reference.name, &node.identity.name)),
+        }
+    }
+    // Who has not attached it tells it better than nobody, and worse than who has.
+    if told.iter().any(|told| told.status.source == StatusSource::Primary) {
+        told.retain(|told| told.status.source == StatusSource::Primary);
+    }
+    together::worst(told, notes, unix_seconds())
+}
+
+/// From the primary on another node, if it answers.
+pub(super) async fn told_by(
+    node: &Arc<Node>,
+    member: &NodeLiveness,
+    volume: &str,
+    is_hurried: bool,
+) -> Option<VolumeStatus> {
+    let path = routes::fill(routes::VOLUME, &[volume]);
+    let deadline = match is_hurried && !member.may_live {
+        true => hearing::patience(member, false),
+        false => cluster::QUESTION,
+    };
+    let answer =
+        cluster::forward::<(), VolumeAnswer>(node, member, Method::GET, &path, None, deadline);
+    let answer = tokio::time::timeout(deadline, answer);
+    let mut status = answer.await.ok()?.ok()?.volume;
+    for primary in &mut status.primaries {
+        primary.here = false;
+    }
+    Some(status)
+}

@@ -1,0 +1,140 @@
+//! What the requests of an attached volume wait for, and since when.
+
+use std::time::Duration;
+
+use evenkeel_api::types::{NoData, Suspended, WaitsFor};
+use evenkeel_core::primary::{PrimaryStatus, Waiting};
+use evenkeel_core::{Instant, View};
+
+use super::condition::Wait;
+use crate::clock::unix_seconds_ago;
+use crate::volumes::attachment::lifecycle::Purpose;
+use crate::volumes::{Attached, status};
+
+/// What requests wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// What its primary waits for.
+    Primary(Waiting),
+    /// Its primary serves, and its block device is being made.
+    Device,
+    /// The same of its NBD export.
+    Export,
+}
+
+/// What its requests wait for, and since when. `None`: they are served.
+/// `waiting`: what its primary waits for, as that has last said.
+pub(super) fn of(
+    attached: &Attached,
+    waiting: Option<(Waiting, Instant)>,
+    is_serving: bool,
+) -> Option<(Awaited, Instant)> {
+    // A primary that serves does not wait for its start, whatever it has last noted.
+    let waiting = waiting.filter(|(why, _)| !is_serving || *why != Waiting::Start);
+    if let Some((why, since)) = waiting {
+        return Some((Awaited::Primary(why), since));
+    }
+    if !is_serving {
+        return Some((Awaited::Primary(Waiting::Start), attached.began));
+    }
+    let is_shown = attached.is_shown();
+    (!is_shown)
+        .then(|| (showing(attached), attached.served.get().copied().unwrap_or(attached.began)))
+}
+
+/// What a volume is not shown by yet whose primary serves.
+fn showing(attached: &Attached) -> Awaited {
+    match &attached.purpose {
+        Purpose::Use(shown) if shown.device && attached.device().is_none() => Awaited::Device,
+        Purpose::Use(shown) if shown.nbd.is_some() => Awaited::Export,
+        // All that is left is to note it.
+        _ => Awaited::Primary(Waiting::Start),
+    }
+}
+
+/// Whether a primary waits for a mirror of which a replica answers that may lack the last writes.
+pub(super) fn may_go_on(core: &PrimaryStatus, view: &View, awaited: Awaited) -> bool {
+    let Awaited::Primary(Waiting::Replica(mirror)) = awaited else { return false };
+    let in_sync = view.mirrors.get(mirror).into_iter().flat_map(|mirror| mirror.in_sync());
+    let may_lack = |id| core.replicas.iter().any(|peer| peer.replica == id && peer.may_lack);
+    in_sync.map(|record| record.id).any(may_lack)
+}
+
+/// The same for the status. `node`: the name of this one; `may_go_on`: see there.
+pub(super) fn told(
+    attached: &Attached,
+    view: &View,
+    node: &str,
+    awaited: Awaited,
+    waited: Duration,
+    may_go_on: bool,
+) -> Suspended {
+    let (waits_for, mirror, limit_seconds) = match awaited {
+        Awaited::Device | Awaited::Export | Awaited::Primary(Waiting::Start) => {
+            (WaitsFor::Start, None, None)
+        }
+        Awaited::Primary(Waiting::Replica(mirror)) => {
+            let limit = match status::no_data(&attached.record(), view) {
+                NoData::Suspend { seconds } => seconds,
+                NoData::Error => 0,
+            };
+            (WaitsFor::Replica, Some(mirror), Some(limit))
+        }
+        Awaited::Primary(Waiting::Coordinator) => {
+            let limit = view.no_coordinator.limit().map(|limit| limit.as_secs());
+            (WaitsFor::Coordinator, None, limit)
+        }
+    };
+    let (why, action) = words(awaited, node);
+    let action = match may_go_on {
+        true => format!("{action}. {}", without_last_writes(&attached.record().name)),
+        false => action,
+    };
+    let (seconds, since) = (waited.as_secs(), unix_seconds_ago(waited));
+    Suspended { waits_for, mirror, seconds, since, limit_seconds, why, action }
+}
+
+/// Why they wait, and what to do about it.
+fn words(awaited: Awaited, node: &str) -> (String, String) {
+    match awaited {
+        Awaited::Primary(Waiting::Start) => (
+            "it is being attached: replicas are reached and the view is changed".to_owned(),
+            "Wait; if it lasts, see that the nodes of its replicas and the coordinator's node run"
+                .to_owned(),
+        ),
+        Awaited::Device => (
+            format!("its block device is being made on node {node}; its primary serves"),
+            format!("Wait; if it lasts, see the log of node {node}, and of its kernel (`dmesg`)"),
+        ),
+        Awaited::Export => (
+            format!("its NBD export is being made on node {node}; its primary serves"),
+            format!("Wait; if it lasts, see the log of node {node}"),
+        ),
+        Awaited::Primary(Waiting::Replica(mirror)) => (
+            format!("no in-sync replica of mirror {mirror} answers"),
+            "Start the nodes that hold its in-sync replicas; requests go on by themselves then"
+                .to_owned(),
+        ),
+        Awaited::Primary(Waiting::Coordinator) => (
+            format!("a view has to change, and the coordinator does not answer node {node}"),
+            format!(
+                "Start the coordinator's node, or repair the network between it and node {node}"
+            ),
+        ),
+    }
+}
+
+/// What to do when the replicas that have all writes are lost for good.
+fn without_last_writes(volume: &str) -> String {
+    format!(
+        "If they are lost for good: `evenkeel detach {volume}`, then `evenkeel attach {volume}`, which goes on without the last writes"
+    )
+}
+
+/// What is concluded from it.
+pub(super) fn wait(suspended: &Suspended) -> Wait {
+    Wait { why: suspended.why.clone(), silent_mirror: suspended.mirror }
+}
+
+#[cfg(test)]
+mod tests;
