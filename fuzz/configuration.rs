@@ -29,7 +29,6 @@ const LINES: &[&str] = &[
     "group",
     "listen",
     "advertise",
-    "key_file",
     "handshake_seconds",
     "max_unauthenticated",
     "certificate",

@@ -200,11 +200,9 @@ fn hellos() -> std::io::Result<()> {
     let hello = Hello {
         versions: VERSIONS,
         purpose,
-        authentication: Authentication::SharedKey,
         node: NodeId(9),
         node_name: "alpha".to_owned(),
         cluster: "lab".to_owned(),
-        nonce: [3; NONCE_LENGTH],
         software: String::new(),
         start: Some(Start { counter: 3, incarnation: Incarnation(4) }),
         epoch: 5,
@@ -212,19 +210,16 @@ fn hellos() -> std::io::Result<()> {
     let answer = HelloAnswer {
         outcome: Ok(0),
         versions: VERSIONS,
-        authentication: Authentication::SharedKey,
         node: NodeId(10),
         node_name: "beta".to_owned(),
-        nonce: [4; NONCE_LENGTH],
         software: String::new(),
         start: Some(Start { counter: 3, incarnation: Incarnation(4) }),
         epoch: 5,
     };
-    let refusal = Refusal { reason: Reason::KeyDiffers, text: "the keys differ".to_owned() };
+    let refusal = Refusal { reason: Reason::Busy, text: "node beta is stopping".to_owned() };
     save("hello", "hello", 1, &hello.encode())?;
     save("hello", "answer", 2, &answer.encode())?;
-    save("hello", "proof", 3, &Proof([5; PROOF_LENGTH]).encode())?;
-    save("hello", "verdict", 4, &Verdict(Err(refusal)).encode())
+    save("hello", "refusal", 2, &HelloAnswer { outcome: Err(refusal), ..answer }.encode())
 }
 
 fn tokens() -> std::io::Result<()> {

@@ -25,7 +25,6 @@ modprobe -a loop fuse xfs
 install -m 755 /job/evenkeel /usr/bin/evenkeel
 install -m 644 /job/evenkeel.service /etc/systemd/system/evenkeel.service
 mkdir -p /etc/evenkeel /mnt/data
-(umask 077; head -c 32 /dev/urandom | base64 > /etc/evenkeel/key)
 echo "127.0.0.1 localhost" > /etc/hosts
 # A name of a host: it has to be looked up.
 cat > /etc/evenkeel/evenkeel.toml <<'TOML'
@@ -35,12 +34,12 @@ cluster = "guest"
 here = true
 [peer]
 listen = ["localhost:7740"]
-key_file = "/etc/evenkeel/key"
 [metrics]
 listen = "127.0.0.1:9740"
 TOML
 
 step "start"
+evenkeel cluster init || fail "cluster init"
 systemctl daemon-reload
 systemctl start evenkeel || fail "systemctl start"
 evenkeel node status || fail "the node does not answer"

@@ -35,9 +35,10 @@ free_port() {
     done
 }
 
-# prepare_node N: its configuration. PEERS=unix: peers over unix sockets instead of TCP.
+# prepare_node N: its configuration. PEERS=unix: peers over unix sockets instead of TCP, where they need
+# certificates.
 prepare_node() {
-    local n=$1 role key=
+    local n=$1 role
     mkdir -p "$work/n$n/disk"
     if [ -n "${netns:-}" ]; then
         ports[$n]="10.77.0.$n:7700"
@@ -45,10 +46,6 @@ prepare_node() {
         ports[$n]="unix:$work/n$n/peer.sock"
     else
         ports[$n]="127.0.0.1:$(free_port)"
-    fi
-    if [[ ${ports[$n]} != unix:* ]]; then
-        [ -s "$work/key" ] || (umask 077; head -c 32 /dev/urandom | base64 > "$work/key")
-        key="key_file = \"$work/key\""
     fi
     if [ "$n" = 1 ]; then role="here = true"; else role="join = \"${ports[1]}\""; fi
     cat > "$work/n$n/evenkeel.toml" <<TOML
@@ -58,7 +55,6 @@ state = "$work/n$n/state"
 runtime = "$work/n$n/run"
 [peer]
 listen = ["${ports[$n]}"]
-$key
 [coordinator]
 $role
 TOML
@@ -87,17 +83,29 @@ namespaces() {
 # node_answers N: also where the coordinator does not, and the status ends with 5.
 node_answers() { jq -e .node <<< "$(ek "$1" node status --json 2> /dev/null)" > /dev/null 2>&1; }
 
-# start_node N: its process; returns when it answers.
+# token: with it nodes join the cluster of n1.
+token() {
+    [ -s "$work/token" ] || ek 1 node invite --count 100 --for 24h --json | jq -re .token > "$work/token"
+    cat "$work/token"
+}
+
+# start_node N: its process; returns when it answers. At its first start it gets the certificate that it needs on
+# TCP: one that serves the coordinator before, another one by a token if its configuration says whom it joins.
 start_node() {
-    local n=$1 inside=() deadline=$((SECONDS + 60))
+    local n=$1 inside=() deadline=$((SECONDS + 60)) config=$work/n$1/evenkeel.toml role=
+    if [[ ${ports[$n]:-} != unix:* ]] && [ ! -e "$work/n$n/state/certificate.json" ]; then
+        role=$(grep -oE '^(here|join) = ' "$config" || true)
+    fi
+    [ "$role" != "here = " ] || "$evenkeel" cluster init --config "$config" --quiet
     [ -z "${netns:-}" ] || inside=(ip netns exec "$netns-$n")
-    setsid "${inside[@]}" "$evenkeel" node run --config "$work/n$n/evenkeel.toml" >> "$work/n$n/node.log" 2>&1 &
+    setsid "${inside[@]}" "$evenkeel" node run --config "$config" >> "$work/n$n/node.log" 2>&1 &
     pids[$n]=$!
     until node_answers "$n"; do
         kill -0 "${pids[$n]}" 2> /dev/null || die "node $n ended at its start"
         [ $SECONDS -lt $deadline ] || die "node $n runs and does not answer"
         sleep 0.1
     done
+    [ "$role" != "join = " ] || ek "$n" node join "${ports[1]}" --token "$(token)" --quiet
 }
 
 # await WHAT COMMAND…: runs the command until it succeeds, at most 60 s.

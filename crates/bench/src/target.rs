@@ -39,7 +39,7 @@ pub enum Recipe {
     Shared(u32),
     /// evenkeel, N copies on N nodes, with this protocol.
     Replicas(u32, Protocol),
-    /// The same with protocol C, and certificates instead of a shared key: with TLS.
+    /// The same with protocol C, over TCP with TLS instead of unix sockets.
     Encrypted(u32),
     /// evenkeel, a copy on each of N nodes, used from one more.
     Remote(u32),

@@ -158,14 +158,12 @@ pub fn open(state: &StateDirectory, name: &str, node: NodeId) -> Result<Option<O
 /// could do all that a node can, on loopback each user of this machine.
 #[must_use]
 pub fn unproved(config: &Config) -> Option<String> {
-    let is_proved = config.peer.key_file.is_some()
-        || config.peer.tls.is_some()
-        || config.state.join(FILE).exists();
+    let is_proved = config.peer.tls.is_some() || config.state.join(FILE).exists();
     let is_tcp = |text: &&String| matches!(Address::parse(text), Ok(Address::Tcp(_)));
     let text = config.peer.listen.iter().find(is_tcp).filter(|_| !is_proved)?;
     let get = how_to_get_one(config);
     Some(format!(
-        "peer.listen = {text:?}: nobody is served there yet, for this node has no certificate: {get}; or set [peer.tls] or peer.key_file; if all nodes are on this machine, listen on unix:PATH"
+        "peer.listen = {text:?}: nobody is served there yet, for this node has no certificate: {get}; or set [peer.tls]; if all nodes are on this machine, listen on unix:PATH"
     ))
 }
 

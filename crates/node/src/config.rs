@@ -97,9 +97,7 @@ pub struct PeerConfig {
     pub listen: Vec<String>,
     /// Addresses by which others reach this node; empty: those of `listen`.
     pub advertise: Vec<String>,
-    /// A file with the key that all nodes share.
-    pub key_file: Option<PathBuf>,
-    /// Encrypts connections and proves both ends by certificates.
+    /// Certificates of an external authority, in place of those of the cluster's own.
     pub tls: Option<PeerTlsConfig>,
     /// Seconds within which a connection must have proved who it is.
     pub handshake_seconds: u64,
@@ -260,7 +258,6 @@ impl Default for PeerConfig {
         Self {
             listen: Vec::new(),
             advertise: Vec::new(),
-            key_file: None,
             tls: None,
             handshake_seconds: 5,
             max_unauthenticated: 64,

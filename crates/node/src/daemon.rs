@@ -23,7 +23,7 @@ use crate::identity::Identity;
 use crate::listener::PeerListener;
 use crate::nbd::{self, NbdServer};
 use crate::node::Node;
-use crate::peer::{Credentials, Peers, SharedKey, tls};
+use crate::peer::{Credentials, Peers, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
 use crate::volumes::attachment::{again, leftovers};
@@ -236,7 +236,6 @@ fn credentials(
     identity: &Identity,
     state: &StateDirectory,
 ) -> Result<(Credentials, Option<Issuer>), StartError> {
-    let key = config.peer.key_file.as_deref().map(SharedKey::load).transpose()?;
     let (tls, issuer) = match &config.peer.tls {
         Some(files) => (Some(tls::PeerTls::load(files)?), None),
         None => match certificates::open(state, &identity.name, identity.node)? {
@@ -249,7 +248,6 @@ fn credentials(
         name: identity.name.clone(),
         start: identity.start.id(),
         cluster: ClusterName::load(state, &config.cluster).map_err(failed)?,
-        key,
         tls: tls.into(),
         epoch: Arc::default(),
     };

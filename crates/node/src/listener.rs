@@ -1,4 +1,4 @@
-//! Listens for peers: TLS if configured, the hello, then what the connection is for.
+//! Listens for peers: TLS over TCP, the hello, then what the connection is for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,11 +123,9 @@ struct Proved {
 async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<Option<Proved>, String> {
     let tls = node.credentials.tls.get();
     let mut stream = match raw {
-        PeerStream::Tcp(_) if tls.is_none() && node.credentials.key.is_none() => {
-            return Err("this node has no certificate yet, and nobody is served over TCP".into());
-        }
         PeerStream::Tcp(stream) => {
-            accept_tcp(stream, tls.as_ref()).await.map_err(|e| format!("TLS: {e}"))?
+            let tls = tls.as_ref().ok_or("this node has no certificate yet")?;
+            accept_tcp(stream, tls).await.map_err(|e| format!("TLS: {e}"))?
         }
         other => other,
     };

@@ -481,11 +481,9 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
     let disks = node.blocking(|node| Ok(node.disks.list())).await.unwrap_or_default();
     let used: usize = node.data.survey().await.iter().map(|worker| worker.memory).sum();
     let workers = node.config.workers();
-    let authentication = match (&node.credentials.key, &node.credentials.tls.get()) {
-        (None, None) => Authentication::None,
-        (Some(_), None) => Authentication::SharedKey,
-        (None, Some(_)) => Authentication::MutualTls,
-        (Some(_), Some(_)) => Authentication::SharedKeyAndMutualTls,
+    let authentication = match node.credentials.tls.get() {
+        None => Authentication::None,
+        Some(_) => Authentication::MutualTls,
     };
     let past = node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let (mut warned_at, mut warnings): (Vec<_>, Vec<_>) =

@@ -1,7 +1,7 @@
 //! Other nodes: connections to and from them.
 //!
-//! A connection begins with optional TLS (both sides show certificates), then the hello, which
-//! tells its purpose. A replication connection's descriptor goes to the engine; a control
+//! A connection begins with TLS over TCP (both sides show certificates), then the hello, which tells
+//! its purpose. A replication connection's descriptor goes to the engine; a control
 //! connection carries HTTP requests.
 
 use std::collections::HashMap;
@@ -28,7 +28,6 @@ use crate::config::Address;
 use crate::disks::Unserved;
 use crate::start::StartId;
 
-pub mod auth;
 pub mod epoch;
 pub mod hello;
 pub mod requests;
@@ -36,7 +35,6 @@ pub mod stream;
 pub mod tls;
 pub mod wanted;
 
-pub use auth::SharedKey;
 use epoch::Epoch;
 use hello::Host;
 use stream::PeerStream;
@@ -62,8 +60,6 @@ pub struct Credentials {
     pub start: StartId,
     /// Its cluster.
     pub cluster: ClusterName,
-    /// The key that all nodes share.
-    pub key: Option<SharedKey>,
     /// Certificates, for TCP.
     pub tls: tls::CurrentTls,
     /// The state of the cluster's membership that it knows.
@@ -247,7 +243,7 @@ impl Peers {
         })
     }
 
-    /// Connects to a node for a purpose: TLS, if configured, and the hello.
+    /// Connects to a node for a purpose: TLS over TCP, and the hello.
     ///
     /// # Errors
     /// If the peer is not there, is another node, refuses, or takes too long.
@@ -259,13 +255,6 @@ impl Peers {
     ) -> Result<(PeerStream, Host), PeerError> {
         let connect = async {
             let tls = self.credentials.tls.get();
-            if matches!(address, Address::Tcp(_)) && tls.is_none() && self.credentials.key.is_none()
-            {
-                let source = io::Error::other(
-                    "this node has nothing to prove over TCP who it is: get a certificate by `evenkeel node join ADDRESS --token TOKEN`, or set [peer.tls] or peer.key_file",
-                );
-                return Err(PeerError::Connect { address: address.to_string(), source });
-            }
             let stream = stream::connect(address, tls.as_ref()).await;
             let mut stream = stream
                 .map_err(|source| PeerError::Connect { address: address.to_string(), source })?;

@@ -10,18 +10,16 @@ use crate::api::server;
 use crate::certificates;
 use crate::config::{Address, Config};
 use crate::own_directory::{exposed, refusal};
-use crate::peer::{SharedKey, tls};
+use crate::peer::tls;
 
 /// What keeps a node from starting with this configuration on this machine, a sentence each.
 /// Whether its ports are free is seen only at the start.
 #[must_use]
 pub fn problems(config: &Config) -> Vec<String> {
     tls::install_provider();
-    let key = config.peer.key_file.as_deref().map(SharedKey::load);
     let peer_tls = config.peer.tls.as_ref().map(tls::PeerTls::load);
     let nbd_tls = config.nbd.tls.as_ref().map(tls::ClientTls::load);
     let mut problems: Vec<String> = [
-        key.and_then(Result::err),
         peer_tls.and_then(Result::err).map(|why| format!("peer.tls: {why}")),
         nbd_tls.and_then(Result::err).map(|why| format!("nbd.tls: {why}")),
         config.api.group.as_deref().and_then(|group| server::group_id(group).err()),

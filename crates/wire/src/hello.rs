@@ -1,17 +1,12 @@
-//! The hello: who is there, what for, in which version, and the mutual proof of the shared key.
+//! The hello: who is there, what for, and in which version.
 //!
-//! Who connects sends a [`Hello`]; who listens sends a [`HelloAnswer`]. If that names
-//! [`Authentication::SharedKey`], the listener's [`Proof`] follows it, then comes the connecting
-//! side's `Proof`, then the listener's [`Verdict`]. After that the connection belongs to its
-//! purpose.
+//! Who connects sends a [`Hello`]; who listens sends a [`HelloAnswer`]. After that the connection
+//! belongs to its purpose. Neither proves anything: on TCP, TLS has done so before, with
+//! certificates of both sides; a unix socket is protected by its mode.
 //!
 //! Each of these is a *part*: [`PREFIX_LENGTH`] bytes, from which [`rest_length`] tells how many
 //! more to read (at most [`MAX_PART_LENGTH`] in all), and then the `decode` of the expected type.
 //! The layout of parts never changes, so that the versions can always be negotiated.
-//!
-//! A proof is HMAC-SHA256 with the shared key over [`proof_input`], which holds both nonces and
-//! everything that was said, and differs for the two sides so that neither can be echoed. The
-//! caller computes it, and compares it in constant time.
 
 use core::fmt;
 
@@ -28,15 +23,12 @@ use part::{PartReader, PartWriter};
 pub const MAX_NAME_LENGTH: usize = 64;
 /// Longest text of a refusal, in bytes of UTF-8; longer text is cut when it is sent.
 pub const MAX_TEXT_LENGTH: usize = 512;
-/// Bytes of a nonce, drawn anew for every connection by a cryptographic generator.
-pub const NONCE_LENGTH: usize = 32;
-/// Bytes of a proof.
-pub const PROOF_LENGTH: usize = 32;
+/// Both parts have a byte and so many more that are sent as zeros and not looked at: once, who had a
+/// shared key said it there, with a nonce.
+const RESERVED: usize = 32;
 
 const HELLO: u16 = 1;
 const ANSWER: u16 = 2;
-const PROOF: u16 = 3;
-const VERDICT: u16 = 4;
 
 /// Versions that one side speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,15 +81,6 @@ pub struct Start {
     pub incarnation: Incarnation,
 }
 
-/// How the two sides prove that they belong to one cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authentication {
-    /// Not at all: on one machine, or where TLS with certificates on both sides has done it.
-    None,
-    /// By proofs with the shared key.
-    SharedKey,
-}
-
 /// The first part, from who connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
@@ -105,16 +88,12 @@ pub struct Hello {
     pub versions: VersionRange,
     /// What the connection is for.
     pub purpose: Purpose,
-    /// `SharedKey` if it has a key.
-    pub authentication: Authentication,
     /// Who it is.
     pub node: NodeId,
     /// Its name, for messages and logs.
     pub node_name: String,
     /// The cluster that it belongs to.
     pub cluster: String,
-    /// Drawn for this connection.
-    pub nonce: [u8; NONCE_LENGTH],
     /// The software, for messages and logs; set by [`Hello::encode`].
     pub software: String,
     /// Its start; `None` of software that does not count them.
@@ -130,14 +109,10 @@ pub struct HelloAnswer {
     pub outcome: Result<u16, Refusal>,
     /// Versions of the frames that it speaks.
     pub versions: VersionRange,
-    /// Whether proofs follow. Nothing does after a refusal.
-    pub authentication: Authentication,
     /// Who it is.
     pub node: NodeId,
     /// Its name, for messages and logs.
     pub node_name: String,
-    /// Drawn for this connection.
-    pub nonce: [u8; NONCE_LENGTH],
     /// The software, for messages and logs; set by [`HelloAnswer::encode`].
     pub software: String,
     /// Its start; `None` of software that does not count them.
@@ -145,14 +120,6 @@ pub struct HelloAnswer {
     /// The newest epoch of the cluster's membership that it knows; 0 of software that knows none.
     pub epoch: u64,
 }
-
-/// A proof of the shared key. Not comparable: compare in constant time.
-#[derive(Debug, Clone)]
-pub struct Proof(pub [u8; PROOF_LENGTH]);
-
-/// The last part: whether the connecting side's proof was right.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict(pub Result<(), Refusal>);
 
 /// Why a listener does not serve a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -171,10 +138,6 @@ pub enum Reason {
     Version,
     /// The listener belongs to another cluster.
     Cluster,
-    /// A key is needed, and the connecting side has none.
-    KeyNeeded,
-    /// The proof was wrong: the keys differ.
-    KeyDiffers,
     /// The listener has no such replica, or has not opened it.
     NoReplica,
     /// The listener has as many connections as it may have, or is starting or stopping.
@@ -188,26 +151,6 @@ pub enum Reason {
     Unusable,
     /// A reason that only newer software knows; the text says it.
     Other,
-}
-
-/// Which side a proof is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Who connected.
-    Connecting,
-    /// Who listens.
-    Listening,
-}
-
-/// What a proof of this side is computed over: a label, and the bytes of the hello and of the
-/// answer just as they were sent.
-#[must_use]
-pub fn proof_input(side: Side, hello: &[u8], answer: &[u8]) -> Vec<u8> {
-    let label: &[u8; 16] = match side {
-        Side::Connecting => b"evenkeel connect",
-        Side::Listening => b"evenkeel  listen",
-    };
-    [label, hello, answer].concat()
 }
 
 impl Purpose {
@@ -236,30 +179,11 @@ impl Purpose {
     }
 }
 
-impl Authentication {
-    const fn code(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::SharedKey => 1,
-        }
-    }
-
-    const fn from_code(code: u8) -> Result<Self, PartError> {
-        match code {
-            0 => Ok(Self::None),
-            1 => Ok(Self::SharedKey),
-            _ => Err(PartError::Field("authentication")),
-        }
-    }
-}
-
 impl Reason {
     const fn code(self) -> u8 {
         match self {
             Self::Version => 1,
             Self::Cluster => 2,
-            Self::KeyNeeded => 3,
-            Self::KeyDiffers => 4,
             Self::NoReplica => 5,
             Self::Busy => 6,
             Self::DiskAway => 8,
@@ -273,8 +197,6 @@ impl Reason {
         match code {
             1 => Self::Version,
             2 => Self::Cluster,
-            3 => Self::KeyNeeded,
-            4 => Self::KeyDiffers,
             5 => Self::NoReplica,
             6 => Self::Busy,
             8 => Self::DiskAway,
@@ -293,12 +215,12 @@ impl Hello {
         part.u16(self.versions.oldest);
         part.u16(self.versions.newest);
         part.u8(self.purpose.code());
-        part.u8(self.authentication.code());
+        part.u8(0);
         let (volume, replica) = self.purpose.ids();
         part.u128(volume);
         part.u128(replica);
         part.u128(self.node.0);
-        part.bytes(&self.nonce);
+        part.bytes(&[0; RESERVED]);
         part.text(&self.cluster, MAX_NAME_LENGTH);
         part.text(&self.node_name, MAX_NAME_LENGTH);
         part.text(SOFTWARE, MAX_NAME_LENGTH);
@@ -314,14 +236,14 @@ impl Hello {
     pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
         let mut part = PartReader::new(HELLO, bytes)?;
         let versions = read_versions(&mut part)?;
-        let (purpose, authentication) = (part.u8()?, part.u8()?);
+        let (purpose, _) = (part.u8()?, part.u8()?);
         let (volume, replica) = (part.u128()?, part.u128()?);
+        let node = NodeId(part.u128()?);
+        part.array::<RESERVED>()?;
         Ok(Self {
             versions,
             purpose: Purpose::from_code(purpose, volume, replica)?,
-            authentication: Authentication::from_code(authentication)?,
-            node: NodeId(part.u128()?),
-            nonce: part.array()?,
+            node,
             cluster: part.name("cluster")?,
             node_name: part.name("node")?,
             software: part.text(MAX_NAME_LENGTH)?,
@@ -339,9 +261,9 @@ impl HelloAnswer {
         part.u16(self.versions.oldest);
         part.u16(self.versions.newest);
         part.u16(*self.outcome.as_ref().unwrap_or(&0));
-        part.u8(self.authentication.code());
+        part.u8(0);
         part.u128(self.node.0);
-        part.bytes(&self.nonce);
+        part.bytes(&[0; RESERVED]);
         put_refusal(&mut part, self.outcome.as_ref().err());
         part.text(&self.node_name, MAX_NAME_LENGTH);
         part.text(SOFTWARE, MAX_NAME_LENGTH);
@@ -357,57 +279,19 @@ impl HelloAnswer {
     pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
         let mut part = PartReader::new(ANSWER, bytes)?;
         let versions = read_versions(&mut part)?;
-        let (version, authentication) = (part.u16()?, part.u8()?);
-        let (node, nonce) = (NodeId(part.u128()?), part.array()?);
+        let (version, _) = (part.u16()?, part.u8()?);
+        let node = NodeId(part.u128()?);
+        part.array::<RESERVED>()?;
         let refusal = read_refusal(&mut part)?;
         Ok(Self {
             outcome: refusal.map_or(Ok(version), Err),
             versions,
-            authentication: Authentication::from_code(authentication)?,
             node,
-            nonce,
             node_name: part.name("node")?,
             software: part.text(MAX_NAME_LENGTH)?,
             start: read_start(&mut part)?,
             epoch: read_epoch(&mut part)?,
         })
-    }
-}
-
-impl Proof {
-    /// The part's bytes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut part = PartWriter::new(PROOF);
-        part.bytes(&self.0);
-        part.finish()
-    }
-
-    /// Reads the part, prefix included.
-    ///
-    /// # Errors
-    /// See [`PartError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
-        PartReader::new(PROOF, bytes)?.array().map(Self)
-    }
-}
-
-impl Verdict {
-    /// The part's bytes. A text that is too long is cut.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut part = PartWriter::new(VERDICT);
-        put_refusal(&mut part, self.0.as_ref().err());
-        part.finish()
-    }
-
-    /// Reads the part, prefix included.
-    ///
-    /// # Errors
-    /// See [`PartError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, PartError> {
-        let refusal = read_refusal(&mut PartReader::new(VERDICT, bytes)?)?;
-        Ok(Self(refusal.map_or(Ok(()), Err)))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Sans-I/O: bytes in, bytes out, every length bounded before anything is allocated for it. The
 //! byte tables and the rules of order are in `docs/protocol.md`.
 //!
-//! - [`hello`]: who is there, which version is spoken, and the mutual proof of the shared key.
+//! - [`hello`]: who is there, what for, and in which version.
 //! - [`frame`]: one [`evenkeel_core::Message`] as a header of 64 bytes, a short body for the few
 //!   messages that need one, and a payload that its sender and receiver handle apart.
 

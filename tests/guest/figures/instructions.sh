@@ -31,12 +31,12 @@ counted() {
     done
   done
 }
-# node NAME PORT ROLE: a node that does not poll, so that nothing depends on the emulation's speed.
+# node NAME ROLE: a node that does not poll, so that nothing depends on the emulation's speed. It listens on its unix
+# socket, so nothing is encrypted, as with DRBD.
 node() {
   mkdir -p "/etc/$1"
-  [ -s /etc/cluster.key ] || (umask 077; head -c 32 /dev/urandom | base64 > /etc/cluster.key)
-  printf 'name = "%s"\ncluster = "guest"\nstate = "/var/lib/%s"\nruntime = "/run/%s"\n[peer]\nlisten = ["127.0.0.1:%s"]\nkey_file = "/etc/cluster.key"\n[coordinator]\n%s\n[data]\nmax_poll_us = 0\n' \
-    "$1" "$1" "$1" "$2" "$3" > "/etc/$1/evenkeel.toml"
+  printf 'name = "%s"\ncluster = "guest"\nstate = "/var/lib/%s"\nruntime = "/run/%s"\n[coordinator]\n%s\n[data]\nmax_poll_us = 0\n' \
+    "$1" "$1" "$1" "$2" > "/etc/$1/evenkeel.toml"
   /job/evenkeel node run --config "/etc/$1/evenkeel.toml" > "/tmp/$1.log" 2>&1 &
   nodes+=($!)
   await "node $1 answers" ek "$1" node status
@@ -67,7 +67,7 @@ for disks in RAM virtio; do
 
   zeroes
   nodes=()
-  node a 7740 'here = true'
+  node a 'here = true'
   await "a disk" ek a disk add $one --name one
   await "a disk" ek a disk add $two --name two
   mirror "evenkeel, 2 replicas" --replicas 2 --on a:one --on a:two
@@ -79,8 +79,8 @@ for disks in RAM virtio; do
   zeroes
 
   nodes=()
-  node a 7740 'here = true'
-  node b 7741 'join = "127.0.0.1:7740"'
+  node a 'here = true'
+  node b 'join = "unix:/run/a/peer.sock"'
   await "a disk" ek a disk add $one --name one
   await "a disk" ek b disk add $two --name two
   mirror "evenkeel, 1 local, 1 remote: both nodes" --replicas 2 --on a:one --on b:two

@@ -157,7 +157,7 @@ addresses() {
     sed -i "s#listen = .*#listen = [\"${ports[1]}\"]#" "$work/n3/evenkeel.toml"
     refused 1 "${ports[1]##*:} use" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
     # A coordinator's node that nobody could join.
-    sed -i "/^key_file/d; s#^join = .*#here = true#" "$work/n3/evenkeel.toml"
+    sed -i "s#^join = .*#here = true#" "$work/n3/evenkeel.toml"
     address="127.0.0.1:$(free_port)"
     sed -i "s#listen = .*#listen = [\"$address\"]#" "$work/n3/evenkeel.toml"
     refused 1 "cluster init" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
@@ -165,13 +165,16 @@ addresses() {
     refused 1 "peer.advertise" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
     sed -i "s#listen = .*#listne = []#" "$work/n3/evenkeel.toml"
     refused 1 "listne" "$evenkeel" config check --config "$work/n3/evenkeel.toml"
+    sed -i "s#listne = .*#key_file = \"$work/key\"#" "$work/n3/evenkeel.toml"
+    refused 1 "key_file cluster init invite --token" "$evenkeel" node run --config "$work/n3/evenkeel.toml"
     refused 1 "none.toml" "$evenkeel" config check --config "$work/none.toml"
     prepare_node 3
     sed -i '/^join/d' "$work/n3/evenkeel.toml"
     start_node 3
     refused 5 "127.0.0.1:9" ek 3 node join 127.0.0.1:9
     refused 1 "" ek 3 volume list
-    ek 3 node join "${ports[1]}"
+    refused 5 "no certificate" ek 3 node join "${ports[1]}"
+    ek 3 node join "${ports[1]}" --token "$(token)"
     # A node that is dead when it is needed.
     ek 3 disk add "$work/n3/disk" --name disk --quiet
     kill_node 3

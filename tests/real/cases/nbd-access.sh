@@ -178,7 +178,7 @@ clients() {
 }
 
 open() {
-    prepare_node 1
+    PEERS=unix prepare_node 1
     local file=$work/n1/evenkeel.toml port
     port=$(free_port)
     printf '[nbd]\nlisten = ["0.0.0.0:%s"]\n' "$port" >> "$file"

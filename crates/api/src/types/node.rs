@@ -63,14 +63,10 @@ pub struct NodeStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
-    /// Not at all: permitted on unix sockets and loopback addresses only.
+    /// Not at all: it serves them on unix sockets only.
     None,
-    /// By a key that all nodes share.
-    SharedKey,
     /// By certificates, on encrypted connections.
     MutualTls,
-    /// Both of the above.
-    SharedKeyAndMutualTls,
 }
 
 /// The coordinator, as one node sees it.

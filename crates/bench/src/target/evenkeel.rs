@@ -1,9 +1,7 @@
 //! evenkeel, set up by its own command as a user does it.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,8 +24,8 @@ struct Shape {
     /// On how many nodes it is attached at once: on node 0, by which it is measured, and the next
     /// ones.
     primaries: usize,
-    /// Nodes have certificates and speak TLS, instead of a shared key in plain TCP.
-    has_certificates: bool,
+    /// Nodes have certificates and speak TLS over TCP, instead of plainly over unix sockets.
+    over_tls: bool,
     name: String,
     note: String,
 }
@@ -40,7 +38,7 @@ impl Default for Shape {
             mirrors: 1,
             protocol: Protocol::C,
             primaries: 1,
-            has_certificates: false,
+            over_tls: false,
             name: String::new(),
             note: String::new(),
         }
@@ -87,20 +85,24 @@ pub fn nodes(
         replicas: (0..copies).collect(),
         protocol,
         name: format!("evenkeel replica {copies}, protocol {}", protocol.letter()),
-        note: format!("{copies} nodes as processes of this machine, a copy on each, over TCP."),
+        note: format!(
+            "{copies} nodes as processes of this machine, a copy on each, over unix sockets."
+        ),
         ..Shape::default()
     };
     shape.set_up(lab, id)
 }
 
-/// The same with protocol C and certificates: everything between the nodes is encrypted.
+/// The same with protocol C over TCP: everything between the nodes is encrypted.
 pub fn encrypted(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
     let shape = Shape {
         nodes: copies,
         replicas: (0..copies).collect(),
-        has_certificates: true,
-        name: format!("evenkeel replica {copies}, protocol C, TLS"),
-        note: format!("{copies} nodes as processes of this machine, a copy on each, over TLS."),
+        over_tls: true,
+        name: format!("evenkeel replica {copies}, protocol C, TLS over TCP"),
+        note: format!(
+            "{copies} nodes as processes of this machine, a copy on each, over TCP with TLS."
+        ),
         ..Shape::default()
     };
     shape.set_up(lab, id)
@@ -118,7 +120,7 @@ pub fn remote(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Fail
         replicas: (1..=copies).collect(),
         name,
         note: "Nodes as processes of this machine: each has a disk with a copy but the one that \
-               uses them over TCP."
+               uses them over unix sockets."
             .to_owned(),
         ..Shape::default()
     };
@@ -133,7 +135,7 @@ pub fn remote_stripe(lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
         mirrors: 2,
         name: "evenkeel stripe(2) of remote mirror(2)".to_owned(),
         note: "Three nodes as processes of this machine: two have two disks each, the third uses \
-               them over TCP."
+               them over unix sockets."
             .to_owned(),
         ..Shape::default()
     };
@@ -158,14 +160,10 @@ impl Shape {
     }
 
     fn set_up(self, lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
-        let has_certificates = self.has_certificates;
-        let mut nodes = vec![Node::start(lab, id, "n1", (None, has_certificates))?];
+        let mut nodes = vec![Node::start(lab, id, "n1", self.over_tls)?];
         for number in 1..self.nodes {
-            let name = format!("n{}", number + 1);
-            let node = Node::start(lab, id, &name, (Some(nodes[0].port), has_certificates))?;
-            if has_certificates {
-                node.join(lab, &nodes[0])?;
-            }
+            let node = Node::start(lab, id, &format!("n{}", number + 1), self.over_tls)?;
+            node.join(lab, &nodes[0], self.over_tls)?;
             nodes.push(node);
         }
         let mut on = Vec::new();
@@ -230,44 +228,38 @@ fn finish(
 /// One node's process.
 struct Node {
     name: String,
-    port: u16,
+    /// Where others reach it.
+    address: String,
     pid: u32,
     socket: PathBuf,
 }
 
 impl Node {
-    /// Writes its configuration, starts it and waits until it answers.
-    fn start(
-        lab: &mut Lab<'_>,
-        id: &str,
-        name: &str,
-        (join, has_certificates): (Option<u16>, bool),
-    ) -> Result<Self, Failure> {
+    /// Writes its configuration, starts it and waits until it answers. The first one, `n1`, serves
+    /// the coordinator.
+    fn start(lab: &mut Lab<'_>, id: &str, name: &str, over_tls: bool) -> Result<Self, Failure> {
         let directory = lab.scratch.directory(&format!("{id}/{name}"))?;
         let failed =
             |error: std::io::Error| Failure::new(format!("cannot prepare node {name}"), error);
-        let port = free_port().map_err(failed)?;
         let path = directory.join("evenkeel.toml");
         let runtime = lab.scratch.sockets().join(format!("{id}-{name}"));
-        let key = lab.scratch.directory(id)?.join("key");
-        if join.is_none() && !has_certificates {
-            make_key(&key).map_err(failed)?;
-            lab.said
-                .push(format!("(umask 077; head -c 32 /dev/urandom | base64 > {})", key.display()));
-        }
-        let key = (!has_certificates).then_some(key.as_path());
-        let text = node_configuration(&directory, &runtime, key, name, (port, join));
+        let address = match over_tls {
+            true => format!("127.0.0.1:{}", free_port().map_err(failed)?),
+            false => format!("unix:{}", runtime.join("peer.sock").display()),
+        };
+        let is_first = name == "n1";
+        let text = node_configuration(&directory, &runtime, name, &address, is_first);
         fs::write(&path, &text).map_err(failed)?;
         lab.said.push(format!("cat > {} << END\n{}END", path.display(), text));
         let (evenkeel, config) = (lab.evenkeel.display().to_string(), path.display().to_string());
-        if has_certificates && join.is_none() {
+        if over_tls && is_first {
             lab.helper([&evenkeel, "cluster", "init", "--config", &config])?;
         }
         let mut daemon = command([&lab.evenkeel]);
         daemon.args(["node", "run", "--config"]).arg(&path);
         let log = format!("{id}-{name}");
         let pid = lab.serve(&log, daemon)?;
-        let node = Self { name: name.to_owned(), port, pid, socket: runtime.join("api.sock") };
+        let node = Self { name: name.to_owned(), address, pid, socket: runtime.join("api.sock") };
         lab.await_path(&log, pid, &node.socket)?;
         lab.interrupt.poll(&format!("node {name} answers"), START_PATIENCE, || {
             let words = node.words(&lab.evenkeel, &["node", "status"]);
@@ -276,13 +268,15 @@ impl Node {
         Ok(node)
     }
 
-    /// Lets it join by a token of the first node.
-    fn join(&self, lab: &mut Lab<'_>, first: &Self) -> Result<(), Failure> {
+    /// Lets it join the first node; over TCP by a token of that one.
+    fn join(&self, lab: &mut Lab<'_>, first: &Self, over_tls: bool) -> Result<(), Failure> {
+        if !over_tls {
+            return self.ask(lab, &["node", "join", &first.address]).map(drop);
+        }
         let invited = first.ask(lab, &["node", "invite"])?;
         let token =
             text(&invited, &["token"]).ok_or_else(|| unexpected("node invite", &invited))?;
-        let address = format!("127.0.0.1:{}", first.port);
-        self.ask(lab, &["node", "join", &address, "--token", &token]).map(drop)
+        self.ask(lab, &["node", "join", &first.address, "--token", &token]).map(drop)
     }
 
     /// Gives it a directory as a disk. Returns the disk's name as `--on` wants it.
@@ -314,32 +308,18 @@ impl Node {
     }
 }
 
-/// A key for the nodes of one configuration.
-fn make_key(path: &Path) -> std::io::Result<()> {
-    let mut bytes = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    bytes.iter().try_for_each(|byte| write!(file, "{byte:02x}"))
-}
-
-/// Without a key a node gets a certificate, and joins when it has one.
 fn node_configuration(
     directory: &Path,
     runtime: &Path,
-    key: Option<&Path>,
     name: &str,
-    (port, join): (u16, Option<u16>),
+    address: &str,
+    is_first: bool,
 ) -> String {
-    let role = match (join, key) {
-        (None, _) => "\n[coordinator]\nhere = true\n".to_owned(),
-        (Some(port), Some(_)) => format!("\n[coordinator]\njoin = \"127.0.0.1:{port}\"\n"),
-        (Some(_), None) => String::new(),
-    };
-    let key = key.map(|key| format!("key_file = \"{}\"\n", key.display())).unwrap_or_default();
+    let role = if is_first { "\n[coordinator]\nhere = true\n" } else { "" };
     let (path, runtime) = (directory.display(), runtime.display());
     format!(
         "name = \"{name}\"\ncluster = \"bench\"\nstate = \"{path}/state\"\nruntime = \"{runtime}\"\n\n\
-         [peer]\nlisten = [\"127.0.0.1:{port}\"]\n{key}{role}"
+         [peer]\nlisten = [\"{address}\"]\n{role}"
     )
 }
 

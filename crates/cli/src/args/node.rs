@@ -48,7 +48,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   evenkeel node join 10.0.0.1:7740 --token TOKEN      the first time, with a token of `node invite`
-  evenkeel node join 10.0.0.1:7740                    with peer.key_file or [peer.tls]
+  evenkeel node join 10.0.0.1:7740                    with [peer.tls]
   evenkeel node join unix:/run/other/peer.sock
 
 A token gives this node a certificate of the cluster's authority. If the answer was lost, give the same

@@ -81,9 +81,7 @@ fn missing(why: &str) -> String {
 fn listening(addresses: &[String], authentication: Authentication) -> String {
     let how = match authentication {
         Authentication::None => "no authentication (this machine only)",
-        Authentication::SharedKey => "shared key",
         Authentication::MutualTls => "mutual TLS",
-        Authentication::SharedKeyAndMutualTls => "shared key and mutual TLS",
     };
     format!("{} ({how})", addresses.join(", "))
 }

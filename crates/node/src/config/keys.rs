@@ -24,10 +24,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("log", &["level", "format"]),
     ("api", &["socket", "group"]),
     ("metrics", &["listen", "insecure"]),
-    (
-        "peer",
-        &["listen", "advertise", "key_file", "tls", "handshake_seconds", "max_unauthenticated"],
-    ),
+    ("peer", &["listen", "advertise", "tls", "handshake_seconds", "max_unauthenticated"]),
     ("peer.tls", &["certificate", "key", "authority"]),
     ("coordinator", &["here", "join", "expiry_seconds"]),
     ("data", &["workers", "memory_per_volume", "memory_per_worker", "max_poll_us"]),
@@ -61,6 +58,13 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("times", "settle_after_ms", "stabilize_after_ms"),
     ("nbd", "most_clients", "max_clients"),
 ];
+
+/// Keys that are gone: their table, their name, and what does their work.
+const GONE: &[(&str, &str, &str)] = &[(
+    "peer",
+    "key_file",
+    "over TCP nodes prove by certificates who they are: take the line away, run `evenkeel cluster init` on the coordinator's node while it does not run, start the nodes, and let each other one join by `evenkeel node join ADDRESS --token TOKEN` (`evenkeel node invite --member NODE` on the coordinator's node makes the token of a member); or set [peer.tls]",
+)];
 
 /// Checks that every key of the file is known.
 pub(super) fn check(table: &Table) -> Result<(), String> {
@@ -122,6 +126,10 @@ fn unknown(table: &str, key: &str, known: &[&str]) -> String {
     let renamed = RENAMED.iter().find(|(of, before, _)| (*of, *before) == (table, key));
     if let Some((_, before, now)) = renamed {
         return format!("`{before}` in [{table}] is called `{now}` now");
+    }
+    if let Some((.., instead)) = GONE.iter().find(|(of, before, _)| (*of, *before) == (table, key))
+    {
+        return format!("`{key}` in [{table}] is gone; {instead}");
     }
     let place = if table.is_empty() { "at the top".into() } else { format!("in [{table}]") };
     let everywhere = KEYS.iter().flat_map(|(t, keys)| keys.iter().map(move |k| (*t, *k)));

@@ -34,6 +34,15 @@ fn a_key_that_was_renamed_is_told_by_its_new_name() {
 }
 
 #[test]
+fn a_key_that_is_gone_is_told_with_what_replaces_it() {
+    let error = Config::parse("[peer]\nkey_file = \"/etc/evenkeel/key\"").unwrap_err().message;
+    assert!(error.starts_with("`key_file` in [peer] is gone; "), "{error}");
+    for command in ["evenkeel cluster init", "evenkeel node invite", "evenkeel node join"] {
+        assert!(error.contains(command), "{error}");
+    }
+}
+
+#[test]
 fn listening_on_tcp_needs_a_proof_also_on_loopback() {
     let unproved = |text: &str| {
         let mut config = Config::parse(text).unwrap();
@@ -44,11 +53,15 @@ fn listening_on_tcp_needs_a_proof_also_on_loopback() {
     for address in ["192.0.2.1:7740", "127.0.0.1:0", "[::1]:7740", "localhost"] {
         let listen = format!("[peer]\nlisten = [\"{address}\"]");
         let why = unproved(&listen).unwrap();
-        assert!(why.contains("key_file") && why.contains("unix:PATH"), "{why}");
+        let without = format!(
+            "peer.listen = {address:?}: nobody is served there yet, for this node has no certificate: "
+        );
+        assert!(why.starts_with(&without) && why.contains("unix:PATH"), "{why}");
         assert!(why.contains("evenkeel node join"), "{why}");
         let here = unproved(&format!("{listen}\n[coordinator]\nhere = true")).unwrap();
         assert!(here.contains("evenkeel cluster init"), "{here}");
-        assert_eq!(unproved(&format!("{listen}\nkey_file = \"/k\"")), None);
+        let external = "[peer.tls]\ncertificate = \"/c\"\nkey = \"/k\"\nauthority = \"/a\"";
+        assert_eq!(unproved(&format!("{listen}\n{external}")), None);
     }
     assert_eq!(unproved("[peer]\nlisten = [\"unix:/run/e.sock\"]"), None);
     let config = Config::parse("runtime = \"/run/x\"").unwrap();
@@ -85,7 +98,7 @@ fn metrics_beyond_loopback_need_a_word_of_consent() {
 
 #[test]
 fn an_address_for_all_interfaces_needs_an_advertised_one() {
-    let text = "[peer]\nlisten = [\"0.0.0.0:7740\"]\nkey_file = \"/k\"";
+    let text = "[peer]\nlisten = [\"0.0.0.0:7740\"]";
     assert!(Config::parse(text).unwrap_err().message.contains("peer.advertise"));
 }
 
@@ -147,12 +160,11 @@ fn the_example_file_names_every_key_and_changes_none() {
 
 /// Keys that are not set by default, or by the machine: the text beside them says so, and what is
 /// shown is an example.
-const EXAMPLES: [&str; 14] = [
+const EXAMPLES: [&str; 13] = [
     "name",
     "api.socket",
     "api.group",
     "metrics.listen",
-    "peer.key_file",
     "peer.tls.certificate",
     "peer.tls.key",
     "peer.tls.authority",

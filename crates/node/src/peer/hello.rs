@@ -5,14 +5,12 @@ use std::io;
 use evenkeel_core::NodeId;
 use evenkeel_wire::VERSIONS;
 use evenkeel_wire::hello::{
-    Authentication, Hello, HelloAnswer, MAX_PART_LENGTH, NONCE_LENGTH, PREFIX_LENGTH, Proof,
-    Purpose, Reason, Refusal, Side, Verdict, proof_input, rest_length,
+    Hello, HelloAnswer, MAX_PART_LENGTH, PREFIX_LENGTH, Purpose, Reason, Refusal, rest_length,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{Credentials, PeerError};
 use crate::config::Address;
-use crate::random::fill_random;
 use crate::start::StartId;
 
 /// Why a hello failed.
@@ -21,29 +19,16 @@ pub enum HelloError {
     /// The connection failed, or carried something else.
     #[error("{0}")]
     Broken(String),
-    /// The other side closed the connection.
-    #[error("the connection was closed before the hello was complete")]
-    Closed,
     /// One side does not want the other.
     #[error("{0}")]
     Refused(Refusal),
 }
 
 impl HelloError {
-    /// The same with the name of the guest that was refused, for our own log.
-    fn of_guest(self, hello: &Hello) -> Self {
-        match self {
-            Self::Refused(Refusal { reason, text }) => {
-                refused(reason, format!("{}: {text}", hello.node_name))
-            }
-            other => other,
-        }
-    }
-
     pub(super) fn at(self, address: &Address) -> PeerError {
         let address = address.to_string();
         match self {
-            Self::Broken(_) | Self::Closed => {
+            Self::Broken(_) => {
                 PeerError::Connect { address, source: io::Error::other(self.to_string()) }
             }
             Self::Refused(refusal) => {
@@ -79,35 +64,16 @@ pub struct Host {
     pub epoch: u64,
 }
 
-fn nonce() -> [u8; NONCE_LENGTH] {
-    let mut nonce = [0; NONCE_LENGTH];
-    fill_random(&mut nonce);
-    nonce
-}
-
 fn broken(error: impl std::fmt::Display) -> HelloError {
     HelloError::Broken(error.to_string())
 }
 
-fn refused(reason: Reason, text: String) -> HelloError {
-    HelloError::Refused(Refusal { reason, text })
-}
-
 fn unread(error: io::Error) -> HelloError {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => HelloError::Closed,
+        io::ErrorKind::UnexpectedEof => {
+            broken("the connection was closed before the hello was complete")
+        }
         _ => broken(error),
-    }
-}
-
-/// A guest that closes the connection when it has our proof has found it wrong.
-fn after_proof(error: HelloError) -> HelloError {
-    match error {
-        HelloError::Closed => refused(
-            Reason::KeyDiffers,
-            "it has found that the keys differ: give all nodes the same peer.key_file".into(),
-        ),
-        other => other,
     }
 }
 
@@ -130,61 +96,25 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), part: &[u8]) -> Result<(),
 /// The connecting side. Returns who listens.
 ///
 /// # Errors
-/// If the other side refuses, cannot prove the shared key, or speaks something else.
+/// If the other side refuses, or speaks something else.
 pub async fn connect(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     credentials: &Credentials,
     purpose: Purpose,
 ) -> Result<Host, HelloError> {
-    let authentication =
-        if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
     let hello = Hello {
         versions: VERSIONS,
         purpose,
-        authentication,
         node: credentials.node,
         node_name: credentials.name.clone(),
         cluster: credentials.cluster.get(),
-        nonce: nonce(),
         software: String::new(),
         start: Some(credentials.start),
         epoch: credentials.epoch.known(),
-    }
-    .encode();
-    send(stream, &hello).await?;
-    let answer_bytes = read_part(stream).await?;
-    let answer = HelloAnswer::decode(&answer_bytes).map_err(broken)?;
-    if let Err(refusal) = answer.outcome {
-        return Err(HelloError::Refused(refusal));
-    }
-    match (answer.authentication, &credentials.key) {
-        (Authentication::None, None) => {}
-        (Authentication::SharedKey, Some(key)) => {
-            let proof = Proof::decode(&read_part(stream).await?).map_err(broken)?;
-            if !key.verify(&proof_input(Side::Listening, &hello, &answer_bytes), &proof) {
-                let why = format!(
-                    "node {} has another key: give all nodes the same peer.key_file",
-                    answer.node_name
-                );
-                return Err(refused(Reason::KeyDiffers, why));
-            }
-            let input = proof_input(Side::Connecting, &hello, &answer_bytes);
-            send(stream, &key.prove(&input).encode()).await?;
-            let verdict = Verdict::decode(&read_part(stream).await?).map_err(broken)?;
-            verdict.0.map_err(HelloError::Refused)?;
-        }
-        (Authentication::None, Some(_)) => {
-            let why = format!(
-                "node {} has no key and this one has: give all nodes the same peer.key_file",
-                answer.node_name
-            );
-            return Err(refused(Reason::KeyDiffers, why));
-        }
-        (Authentication::SharedKey, None) => {
-            let why = "it demands a key and this node has none: set peer.key_file";
-            return Err(refused(Reason::KeyNeeded, why.into()));
-        }
-    }
+    };
+    send(stream, &hello.encode()).await?;
+    let answer = HelloAnswer::decode(&read_part(stream).await?).map_err(broken)?;
+    answer.outcome.map_err(HelloError::Refused)?;
     let HelloAnswer { node, node_name: name, start, epoch, .. } = answer;
     Ok(Host { node, name, start, epoch })
 }
@@ -200,57 +130,35 @@ pub async fn accept<A: Future<Output = Result<(), Refusal>>>(
     is_member: impl FnOnce(NodeId) -> bool,
     admit: impl FnOnce(Hello) -> A,
 ) -> Result<Guest, HelloError> {
-    let hello_bytes = read_part(stream).await?;
-    let hello = Hello::decode(&hello_bytes).map_err(broken)?;
-    // Without a key there is nothing left to prove; with one, the purpose is looked at only after
-    // the proof, so that strangers learn nothing.
-    let (outcome, admit) = match (judge(&hello, credentials, is_member), &credentials.key) {
-        (Ok(version), None) => (admit(hello.clone()).await.map(|()| version), None),
-        (Ok(version), Some(_)) => (Ok(version), Some(admit)),
-        (Err(refusal), _) => (Err(refusal), None),
+    let hello = Hello::decode(&read_part(stream).await?).map_err(broken)?;
+    let outcome = match judge(&hello, credentials, is_member) {
+        Ok(version) => admit(hello.clone()).await.map(|()| version),
+        refused => refused,
     };
-    let authentication =
-        if credentials.key.is_some() { Authentication::SharedKey } else { Authentication::None };
     let refusal = outcome.as_ref().err().cloned();
     let answer = HelloAnswer {
         outcome,
         versions: VERSIONS,
-        authentication,
         node: credentials.node,
         node_name: credentials.name.clone(),
-        nonce: nonce(),
         software: String::new(),
         start: Some(credentials.start),
         epoch: credentials.epoch.known(),
+    };
+    send(stream, &answer.encode()).await?;
+    match refusal {
+        // For our own log, with the guest's name.
+        Some(Refusal { reason, text }) => {
+            let text = format!("{}: {text}", hello.node_name);
+            Err(HelloError::Refused(Refusal { reason, text }))
+        }
+        None => Ok(Guest {
+            node: hello.node,
+            name: hello.node_name,
+            start: hello.start,
+            purpose: hello.purpose,
+        }),
     }
-    .encode();
-    send(stream, &answer).await?;
-    if let Some(refusal) = refusal {
-        return Err(HelloError::Refused(refusal).of_guest(&hello));
-    }
-    if let Some(key) = &credentials.key {
-        let proof = key.prove(&proof_input(Side::Listening, &hello_bytes, &answer));
-        send(stream, &proof.encode()).await?;
-        let proof = read_part(stream).await.map_err(after_proof);
-        let proof = Proof::decode(&proof.map_err(|e| e.of_guest(&hello))?).map_err(broken)?;
-        let input = proof_input(Side::Connecting, &hello_bytes, &answer);
-        let verdict = match (key.verify(&input, &proof), admit) {
-            (true, Some(admit)) => admit(hello.clone()).await,
-            (true, None) => Ok(()),
-            (false, _) => Err(Refusal {
-                reason: Reason::KeyDiffers,
-                text: "the keys differ: give all nodes the same peer.key_file".into(),
-            }),
-        };
-        send(stream, &Verdict(verdict.clone()).encode()).await?;
-        verdict.map_err(|refusal| HelloError::Refused(refusal).of_guest(&hello))?;
-    }
-    Ok(Guest {
-        node: hello.node,
-        name: hello.node_name,
-        start: hello.start,
-        purpose: hello.purpose,
-    })
 }
 
 fn judge(
@@ -266,23 +174,6 @@ fn judge(
             credentials.name, cluster, hello.cluster
         );
         return refuse(Reason::Cluster, text);
-    }
-    match (&credentials.key, hello.authentication) {
-        (Some(_), Authentication::None) => {
-            let text = format!(
-                "node {} demands a key: set peer.key_file to the cluster's",
-                credentials.name
-            );
-            return refuse(Reason::KeyNeeded, text);
-        }
-        (None, Authentication::SharedKey) => {
-            let text = format!(
-                "node {} has no key and you have one: set peer.key_file there",
-                credentials.name
-            );
-            return refuse(Reason::KeyDiffers, text);
-        }
-        _ => {}
     }
     let none = || Refusal {
         reason: Reason::Version,

@@ -1,4 +1,4 @@
-//! Streams to and from peers: TCP or unix socket, plain or encrypted.
+//! Streams to and from peers: encrypted over TCP, or a unix socket.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ mod exporter;
 /// A stream to or from a peer.
 #[derive(Debug)]
 pub enum PeerStream {
-    /// TCP.
+    /// TCP, before TLS; peers say nothing on it.
     Tcp(TcpStream),
     /// A unix socket.
     Unix(UnixStream),
@@ -29,17 +29,18 @@ pub enum PeerStream {
     Tls(Box<Encrypted>),
 }
 
-/// Connects; over TCP with TLS if there is a configuration for it.
+/// Connects; over TCP always with TLS.
 ///
 /// # Errors
-/// If nobody listens there, or TLS fails: the certificate must name the host of the address.
+/// If nobody listens there, or TLS fails: the certificate must name the host of the address. Over
+/// TCP also if this node has no certificate.
 pub async fn connect(address: &Address, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
     match (address, tls) {
         (Address::Unix(path), _) => UnixStream::connect(path).await.map(PeerStream::Unix),
         (Address::Tcp(_), Some(tls)) => connect_with(address, &tls.client).await,
-        (Address::Tcp(address), None) => {
-            Ok(PeerStream::Tcp(tuned(TcpStream::connect(address).await?)?))
-        }
+        (Address::Tcp(_), None) => Err(io::Error::other(
+            "this node has no certificate, by which it proves over TCP who it is: get one by `evenkeel node join ADDRESS --token TOKEN`, or set [peer.tls]",
+        )),
     }
 }
 
@@ -62,10 +63,9 @@ pub async fn connect_with(address: &Address, tls: &ClientConfig) -> io::Result<P
 ///
 /// # Errors
 /// If TLS fails.
-pub async fn accept_tcp(stream: TcpStream, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
-    let stream = tuned(stream)?;
-    let Some(tls) = tls else { return Ok(PeerStream::Tcp(stream)) };
-    Ok(PeerStream::Tls(Box::new(Encrypted::accept(stream, &tls.server).await?)))
+pub async fn accept_tcp(stream: TcpStream, tls: &PeerTls) -> io::Result<PeerStream> {
+    let stream = Encrypted::accept(tuned(stream)?, &tls.server).await?;
+    Ok(PeerStream::Tls(Box::new(stream)))
 }
 
 /// Small messages leave at once, and the end of a dead machine is noticed.

@@ -13,9 +13,9 @@ async fn garbage_on_a_socket_hurts_nobody_else() {
     let place = Place::new();
     let mut node = TestNode::new(&place, "a");
     node.config.peer.listen.push("127.0.0.1:0".into());
-    node.config.peer.key_file = Some(place.key());
     node.config.nbd.listen = vec!["127.0.0.1:0".into()];
     node.config.metrics.listen = None;
+    evenkeel_node::certificates::init(&node.config).unwrap();
     node.start().await.unwrap();
     node.add_disk("d").await;
     node.create("web", 1).await;
@@ -108,7 +108,6 @@ async fn places_in_use_end_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = place.config("b");
     config.peer.listen = vec![taken.local_addr().unwrap().to_string()];
-    config.peer.key_file = Some(place.key());
     let error = fails(&config).await;
     assert!(error.contains("another program uses it"), "{error}");
     config = place.config("b");

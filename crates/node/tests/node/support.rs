@@ -1,6 +1,5 @@
 //! Nodes to try, and a client of their API.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,14 +32,6 @@ impl Place {
 
     pub fn path(&self) -> &Path {
         self.directory.path()
-    }
-
-    /// A file with the key of the cluster.
-    pub fn key(&self) -> PathBuf {
-        let path = self.path().join("key");
-        std::fs::write(&path, "the key of a cluster to try").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        path
     }
 
     /// The configuration of a node; the one named `a` serves the coordinator.

@@ -74,7 +74,7 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
     // Without a certificate, with one of another authority, and with that of another node.
     let of_second = second.config.peer.tls.clone();
     for (name, tls, why) in [
-        ("plain", None, ""),
+        ("plain", None, "this node has no certificate"),
         ("foreign", certificates(place.path(), "theirs", "foreign"), ""),
         ("other", of_second, "the certificate of node other does not name it"),
     ] {

@@ -263,7 +263,6 @@ fn peers(of: &Stolen, node: NodeId, name: &str, certificate: CertificateDer<'sta
         name: name.into(),
         start: StartId { counter: 9, incarnation: Incarnation(9) },
         cluster: "evenkeel".into(),
-        key: None,
         tls: Some(tls).into(),
         epoch: Arc::default(),
     })

@@ -34,7 +34,7 @@ fn the_status_shows_this_node_and_the_others() {
         "version": 1,
         "node": {
             "id": "", "name": "n1", "cluster": "home", "software": "0.1.0", "pid": 7,
-            "started": 0, "addresses": ["10.0.0.1:7740"], "authentication": "shared-key",
+            "started": 0, "addresses": ["10.0.0.1:7740"], "authentication": "mutual-tls",
             "coordinator": {
                 "id": null, "here": true, "address": null, "reachable": true,
                 "unreachable_since": null, "message": "served by this node",
@@ -55,7 +55,7 @@ fn the_status_shows_this_node_and_the_others() {
     }))
     .unwrap();
     let rest = "
-  peers        10.0.0.1:7740 (shared key)
+  peers        10.0.0.1:7740 (mutual TLS)
   disks        1 disk with 2 replicas
   attached     music
   memory       0 of at most 1G in buffers, at most 64M for one volume
