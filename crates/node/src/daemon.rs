@@ -302,7 +302,7 @@ async fn assemble(
     let remembered = node.coordinator.membership();
     // Nobody is connected yet.
     let _ = node.peers.learn_removed(&remembered.removed);
-    node.credentials.epoch.fetched(remembered.epoch, 0);
+    node.credentials.epoch.remember(remembered.epoch);
     if node.embedded.is_some() {
         membership::fetch(&node).await;
     }

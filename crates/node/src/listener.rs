@@ -204,7 +204,7 @@ async fn name_of(node: &Node, hello: &Hello) -> Option<String> {
 /// believed, only asked for.
 async fn catch_up(hello: &Hello, node: &Arc<Node>) -> Result<(), Refusal> {
     let epoch = &node.credentials.epoch;
-    epoch.hear(hello.epoch);
+    epoch.hear(&hello.node_name, hello.epoch);
     if hello.purpose == Purpose::Control || !epoch.is_behind() {
         return Ok(());
     }

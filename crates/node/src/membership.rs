@@ -361,7 +361,7 @@ impl Member {
 pub async fn fetch(node: &Node) -> Option<bool> {
     let known = &node.credentials.epoch;
     let _turn = known.turn().await;
-    let heard = known.heard();
+    let asked = known.ask();
     let (epoch, nodes, removed) = ask_for_members(node).await?;
     node.peers.learn(&nodes);
     for gone in node.peers.learn_removed(&removed) {
@@ -369,7 +369,7 @@ pub async fn fetch(node: &Node) -> Option<bool> {
     }
     let changed = node.coordinator.set_nodes(nodes);
     let changed = node.coordinator.set_removed(removed, epoch) || changed;
-    known.fetched(epoch, heard);
+    known.fetched(epoch, asked);
     Some(changed)
 }
 
