@@ -1,6 +1,7 @@
-//! Names and texts as they come from other nodes, or from a database: none that is not held to its
-//! rule.
+//! Names, identities and texts as they come from other nodes, or from a database: none that is not
+//! held to its rule.
 
+use evenkeel_core::NodeId;
 use evenkeel_format::{NAME_RULE, is_name};
 use serde::de::{Deserialize, Deserializer, Error};
 
@@ -13,6 +14,20 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Erro
     match is_name(&name) {
         true => Ok(name),
         false => Err(D::Error::custom(format_args!("{name:?} is no name: {NAME_RULE}"))),
+    }
+}
+
+/// Reads an identity, of whatever it is.
+///
+/// # Errors
+/// If it is none, or not written as all are: they are compared as texts.
+pub(crate) fn read_identity<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    match text.parse().is_ok_and(|id: NodeId| id.to_string() == text) {
+        true => Ok(text),
+        false => {
+            Err(D::Error::custom("an identity was expected: 32 hexadecimal digits, with dashes"))
+        }
     }
 }
 
@@ -72,6 +87,30 @@ mod tests {
             let rename = Request::Rename { name: bad.to_owned(), replaces: None };
             let text = serde_json::to_string(&rename).unwrap();
             assert!(serde_json::from_str::<Request>(&text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn replicas_and_their_nodes_are_told_by_identities() {
+        let good = "00000000-0000-0000-0000-0000000000ab";
+        let place = |id: &str, node: &str| {
+            let replica = serde_json::json!({"id": id, "mirror": 0, "node": node, "disk": "d"});
+            let place = serde_json::json!({"volume": good, "replica": replica, "same_disk": false});
+            serde_json::from_value::<Request>(serde_json::json!({"place": place})).map(drop)
+        };
+        let lost = |id: &str| {
+            let copy = serde_json::json!({"id": id, "mirror": 0, "node": "n1", "at": 1});
+            let lost = serde_json::json!({"volume": good, "lost": [copy], "revision": 1});
+            serde_json::from_value::<Request>(serde_json::json!({"lost": lost})).map(drop)
+        };
+        place(good, good).unwrap();
+        lost(good).unwrap();
+        let long = format!("{good}{}", "-".repeat(1 << 20));
+        for bad in ["", "ab", &good.replace('-', ""), &good.replace('a', "A"), &long] {
+            for refused in [place(bad, good), place(good, bad), lost(bad)] {
+                let why = refused.unwrap_err().to_string();
+                assert!(why.starts_with("an identity was expected"), "{why}");
+            }
         }
     }
 

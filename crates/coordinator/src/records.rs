@@ -125,6 +125,7 @@ pub struct VolumeRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostCopy {
     /// The replica's identity.
+    #[serde(deserialize_with = "names::read_identity")]
     pub id: String,
     /// Index of its mirror.
     pub mirror: usize,
@@ -144,10 +145,12 @@ const fn is_zero(number: &u64) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedReplica {
     /// Its identity.
+    #[serde(deserialize_with = "names::read_identity")]
     pub id: String,
     /// Index of its mirror.
     pub mirror: usize,
     /// Its node's identity.
+    #[serde(deserialize_with = "names::read_identity")]
     pub node: String,
     /// Name of its disk.
     pub disk: String,

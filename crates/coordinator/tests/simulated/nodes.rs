@@ -516,8 +516,9 @@ impl World {
 
     /// A copy of a volume is lost, or none is missed any more.
     fn lose(&mut self, which: usize, volume: VolumeId) {
-        let node = format!("n{}", self.cluster.random.below(3));
-        let copy = LostCopy { id: node.clone(), mirror: 0, node, at: 1 };
+        let number = self.cluster.random.below(3);
+        let id = ReplicaId(number.into()).to_string();
+        let copy = LostCopy { id, mirror: 0, node: format!("n{number}"), at: 1 };
         let lost = if self.cluster.random.chance(500) { vec![copy] } else { Vec::new() };
         let (revision, volume) = (self.revision(volume), volume.to_string());
         self.ask(which, Request::Lost { volume, lost, revision });
