@@ -63,10 +63,12 @@ replace)
     [ "$(count)" = 2 ] || die "$(count) replicas"
     is n3 in-sync || die "n3 is $(state n3)"
     await "the old replica's space is given back" no_replica 2
-    ek 4 replica replace $vol n2 n3:disk | grep -q "has replaced it" || die "the third replace does not say so"
+    ek 4 replica replace $vol n2 n3:disk | grep -q "has replaced it\|has no replica on n2" || die "the third replace does not say so"
     ;;
 move)
     refused 3 "there is no node n9" ek 4 replica move $vol n2 --to n9
+    refused 3 "no such replica" ek 4 replica move $vol n9 --to n1
+    refused 3 "no such replica" ek 4 replica replace $vol ffff n1:disk
     ek 4 replica move $vol n2 --to n3 --quiet
     ek 3 replica move $vol n2 --to n3 | grep -q "is to replace it already\|has replaced it" || die "the second move does not say so"
     [ "$(state n2)" != "" ] || is n3 in-sync || die "the old replica went before the new one was in-sync"
@@ -75,7 +77,7 @@ move)
     [ "$(count)" = 2 ] || die "$(count) replicas"
     is n3 in-sync || die "n3 is $(state n3)"
     await "the old replica's space is given back" no_replica 2
-    ek 4 replica move $vol n2 --to n3 | grep -q "has replaced it" || die "the third move does not say so"
+    ek 4 replica move $vol n2 --to n3 | grep -q "has replaced it\|has no replica on n2" || die "the third move does not say so"
     ;;
 spare)
     ek 3 replica add $vol n4:disk --spare --quiet

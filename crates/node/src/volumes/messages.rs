@@ -102,7 +102,6 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
 
 /// That a volume has fewer copies than it is meant to have, and what ends that.
 pub(super) fn lost(volume: &str, mirrors: &[MirrorStatus]) -> Option<String> {
-    let mirror = mirrors.iter().find(|mirror| !mirror.lost.is_empty())?;
     let mut nodes: Vec<&str> = Vec::new();
     let mut count = 0;
     for lost in mirrors.iter().flat_map(|mirror| &mirror.lost) {
@@ -112,6 +111,7 @@ pub(super) fn lost(volume: &str, mirrors: &[MirrorStatus]) -> Option<String> {
         }
     }
     let copies = match count {
+        0 => return None,
         1 => "a copy".to_owned(),
         _ => format!("{count} copies"),
     };
@@ -120,10 +120,16 @@ pub(super) fn lost(volume: &str, mirrors: &[MirrorStatus]) -> Option<String> {
         _ => format!("nodes {}, which were", nodes.join(", ")),
     };
     let is_copy = |replica: &&ReplicaStatus| replica.role == ReplicaRole::Copy;
-    let left = mirror.replicas.iter().filter(is_copy).count();
-    let wanted = left + mirror.lost.len();
+    let left = |mirror: &MirrorStatus| mirror.replicas.iter().filter(is_copy).count();
+    let wanted = mirrors.iter().map(|mirror| left(mirror) + mirror.lost.len()).max()?;
+    let fewest = mirrors.iter().map(left).min()?;
+    // Where another mirror has more copies, it would lose one.
+    let leave = match mirrors.iter().all(|mirror| left(mirror) == fewest) {
+        true => format!(", `--replicas {fewest}` leaves it so"),
+        false => String::new(),
+    };
     Some(format!(
-        "it lost {copies} with {nodes} removed from the cluster: `evenkeel volume change {volume} --replicas {wanted}` makes new ones, `--replicas {left}` leaves it so"
+        "it lost {copies} with {nodes} removed from the cluster: `evenkeel volume change {volume} --replicas {wanted}` makes new ones{leave}"
     ))
 }
 

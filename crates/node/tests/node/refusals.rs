@@ -96,6 +96,7 @@ async fn a_refusal_shows_no_identity_that_nobody_asked_by() {
         ("DELETE", "/v1/volumes/one/exports/nbd", Value::Null),
         ("POST", "/v1/volumes/web/replicas", json!({"on": "c"})),
         ("POST", "/v1/volumes/web/replicas", json!({"on": "a", "replaces": at_b.as_str()})),
+        ("POST", "/v1/volumes/web/replicas", json!({"on": "a", "replaces": "n9"})),
         ("POST", "/v1/volumes/off/replicas", json!({"on": "a"})),
         ("POST", "/v1/volumes/one/replicas/a:d/remove", Value::Null),
         ("POST", "/v1/volumes/web/replicas/c:d/fail", Value::Null),

@@ -173,13 +173,8 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
         let is_mirror = request.mirror.is_none_or(|wanted| wanted == *mirror);
         is_mirror && places(node, found, record).iter().any(is_named)
     };
-    let is_instead = |old: &String, role: Role| {
-        replica::resolve(node, found, old, "").map_or(true, |old| role == Role::Replaces(old))
-    };
     let told = |record: &ReplicaRecord| match (&request.replaces, record.role) {
-        (Some(old), role) if is_instead(old, role) => {
-            Some(format!("the replica on {on} has replaced it, or is about to"))
-        }
+        (Some(old), role) => instead_of(node, found, old, role, on),
         (None, Role::Spare(_)) if request.spare => {
             Some(format!("there is a spare on {on} already"))
         }
@@ -187,6 +182,22 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
         _ => None,
     };
     found.view.replicas().filter(here).find_map(|(_, record)| told(record))
+}
+
+/// Whether a replica that is there, in this role, is what was to replace another one.
+fn instead_of(node: &Node, found: &Found, old: &str, role: Role, on: &str) -> Option<String> {
+    let replaced = || format!("the replica on {on} has replaced it, or is about to");
+    if let Ok(old) = replica::resolve(node, found, old, "") {
+        return (role == Role::Replaces(old)).then(replaced);
+    }
+    if replica::was_removed(node, found, old) {
+        return Some(replaced());
+    }
+    // Once its space is given back, nothing tells it from one that never was: but for a node of the
+    // cluster what was asked for is so.
+    let name = old.rsplit_once(':').map_or(old, |(name, _)| name);
+    node.coordinator.node_by_name(name)?;
+    Some(format!("the volume has no replica on {old}, and has one on {on} already"))
 }
 
 /// Which replica would be replaced, and where the new one would be; or a sentence that it has been

@@ -118,6 +118,21 @@ fn a_copy_that_was_lost_with_its_node_is_missed() {
 }
 
 #[test]
+fn a_mirror_with_more_copies_loses_none_by_what_is_advised_for_another() {
+    let facts = || vec![in_sync(YES, YES), in_sync(YES, YES)];
+    let mut status = concluded(&Account::Detached, &facts());
+    let mut other = status.mirrors[0].clone();
+    other.replicas.pop();
+    other.lost = vec![LostCopy { node: "n9".into(), at: 7 }];
+    status.mirrors.push(other);
+    conclude(&mut status, &Account::Detached, &[facts(), vec![in_sync(YES, YES)]]);
+    assert_eq!(
+        status.reason.unwrap(),
+        "it lost a copy with node n9, which was removed from the cluster: `evenkeel volume change music --replicas 2` makes new ones"
+    );
+}
+
+#[test]
 fn what_nobody_knows_is_called_unknown_unless_worse_is_known() {
     let (summary, health, reason) = detached(&[in_sync(None, None)]);
     assert_eq!((&*summary, health), ("[?]", VolumeHealth::Unknown));
