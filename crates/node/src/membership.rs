@@ -485,7 +485,7 @@ pub async fn status(node: &Arc<Node>) -> NodeStatus {
         None => Authentication::None,
         Some(_) => Authentication::MutualTls,
     };
-    let past = node.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let past = node.past_warnings();
     let (mut warned_at, mut warnings): (Vec<_>, Vec<_>) =
         past.into_iter().map(|warning| (Some(warning.at), warning.text)).unzip();
     warnings.extend(admission::warning(node));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_api::types::NodeRef;
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_core::NodeId;
+use evenkeel_core::{NodeId, VolumeId};
 use evenkeel_engine::EngineError;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
@@ -72,11 +72,18 @@ pub struct Warning {
     pub at: u64,
     /// What, as a sentence.
     pub text: String,
+    /// The volume that is not attached or shown here yet, as it is meant to be: it is told until it
+    /// is, or nobody wants that any more.
+    pub until_shown: Option<VolumeId>,
 }
 
-/// Adds what was seen, for the first time or again. Of too many the oldest is forgotten.
+/// Adds what was seen, for the first time or again. Of one volume only the last is kept that ends
+/// when it is shown. Of too many the oldest is forgotten.
 fn keep(warnings: &mut Vec<Warning>, warning: Warning) {
-    warnings.retain(|before| before.text != warning.text);
+    let is_of_it = |before: &Warning| {
+        before.until_shown.is_some() && before.until_shown == warning.until_shown
+    };
+    warnings.retain(|before| before.text != warning.text && !is_of_it(before));
     if warnings.len() == MAX_WARNINGS {
         warnings.remove(0);
     }
@@ -107,9 +114,27 @@ impl Node {
 
     /// Keeps a sentence for the status, with the time, and logs it.
     pub fn warn(&self, text: String) {
+        self.keep_warning(text, None);
+    }
+
+    /// The same of a volume that is not attached or shown here yet, as it is meant to be: it is told
+    /// until it is, or nobody wants that any more.
+    pub fn warn_until_shown(&self, volume: VolumeId, text: String) {
+        self.keep_warning(text, Some(volume));
+    }
+
+    fn keep_warning(&self, text: String, until_shown: Option<VolumeId>) {
         tracing::warn!("{text}");
         let mut warnings = self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        keep(&mut warnings, Warning { at: unix_seconds(), text });
+        keep(&mut warnings, Warning { at: unix_seconds(), text, until_shown });
+    }
+
+    /// What was unusual since the start, and is not over.
+    pub fn past_warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        warnings
+            .retain(|warning| warning.until_shown.is_none_or(|id| self.volumes.is_to_be_shown(id)));
+        warnings.clone()
     }
 
     /// Runs something that blocks on a disk.

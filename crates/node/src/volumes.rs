@@ -376,9 +376,14 @@ impl Volumes {
         let was_used = attached.phase().is_used();
         let comes_back = actor::ended(node, &attached, reason, &message);
         if was_used && !matches!(reason, EndReason::Detached | EndReason::DetachedUnclean) {
-            let then = if comes_back { "; it attaches again by itself" } else { "" };
-            let name = attached.name();
-            node.warn(format!("volume {name} is not attached here any more: {message}{then}"));
+            let text =
+                format!("volume {} is not attached here any more: {message}", attached.name());
+            match comes_back {
+                true => {
+                    node.warn_until_shown(volume, format!("{text}; it attaches again by itself"))
+                }
+                false => node.warn(text),
+            }
         }
     }
 

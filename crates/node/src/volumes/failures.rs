@@ -1,5 +1,5 @@
 //! Requests of clients that were answered with an error, for the log, the events and the status.
-//! What failed is known until the volume is attached here again to be used, or the daemon ends.
+//! What failed is known until somebody attaches the volume here again to be used, or the daemon ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_api::types::FailedRequests;
 use evenkeel_core::{RequestError, VolumeId};
-use evenkeel_engine::counters::Failure;
+use evenkeel_engine::counters::{Failure, Failures};
 
 use super::{Volumes, disk_errors, lock};
 use crate::node::Node;
@@ -18,30 +18,85 @@ const MAX_VOLUMES: usize = 256;
 
 /// What failed, by volumes.
 #[derive(Debug, Default)]
-pub(super) struct Failed(Mutex<BTreeMap<VolumeId, Vec<Failure>>>);
+pub(super) struct Failed(Mutex<BTreeMap<VolumeId, OfVolume>>);
+
+/// What failed of one volume, by kind and error.
+#[derive(Debug, Default, Clone)]
+struct OfVolume {
+    /// As its primary counts: the newest counters are the whole.
+    of_primary: Vec<Failure>,
+    /// Of primaries before it, which this node made by itself.
+    before: Vec<Failure>,
+}
+
+impl OfVolume {
+    /// All that failed.
+    fn all(&self) -> Vec<Failure> {
+        self.beside(self.of_primary.iter())
+    }
+
+    /// All that failed, if this is what its primary counts.
+    fn beside<'a>(&self, of_primary: impl Iterator<Item = &'a Failure>) -> Vec<Failure> {
+        let mut all = self.before.clone();
+        for failure in of_primary {
+            match all.iter_mut().find(|f| is_same(f, failure)) {
+                Some(before) => {
+                    before.count += failure.count;
+                    before.last = failure.last;
+                }
+                None => all.push(*failure),
+            }
+        }
+        all
+    }
+}
+
+fn is_same(one: &Failure, other: &Failure) -> bool {
+    one.kind == other.kind && one.error == other.error
+}
 
 impl Failed {
-    /// It is attached to be used.
+    /// It is attached again by itself: its next primary counts from nothing.
+    pub(super) fn begin_anew(&self, volume: VolumeId) {
+        if let Some(known) = lock(&self.0).get_mut(&volume) {
+            *known = OfVolume { before: known.all(), of_primary: Vec::new() };
+        }
+    }
+
+    /// Somebody attaches it to be used.
     pub(super) fn forget(&self, volume: VolumeId) {
         lock(&self.0).remove(&volume);
     }
 
     /// What has failed, as far as it was told; `node` is the name of this one.
     pub(super) fn of(&self, node: &str, volume: VolumeId) -> Vec<FailedRequests> {
-        let failed = lock(&self.0).get(&volume).cloned().unwrap_or_default();
+        let failed = lock(&self.0).get(&volume).map(OfVolume::all).unwrap_or_default();
         failed.iter().map(|failure| described(node, failure)).collect()
+    }
+
+    /// The same of a volume whose primary here has counted these.
+    pub(super) fn counted(
+        &self,
+        node: &str,
+        volume: VolumeId,
+        of_primary: &Failures,
+    ) -> Vec<FailedRequests> {
+        let known = lock(&self.0).get(&volume).cloned().unwrap_or_default();
+        known.beside(of_primary.iter()).iter().map(|failure| described(node, failure)).collect()
     }
 
     fn note(&self, volume: VolumeId, failure: Failure) {
         let mut volumes = lock(&self.0);
-        let known = volumes.entry(volume).or_default();
-        match known.iter_mut().find(|f| f.kind == failure.kind && f.error == failure.error) {
+        let known = &mut volumes.entry(volume).or_default().of_primary;
+        match known.iter_mut().find(|f| is_same(f, &failure)) {
             Some(before) => *before = failure,
             None => known.push(failure),
         }
         if volumes.len() > MAX_VOLUMES {
-            let last = |failures: &Vec<Failure>| failures.iter().map(|f| f.last).max();
-            let oldest = volumes.iter().min_by_key(|(_, failures)| last(failures));
+            let last = |known: &OfVolume| {
+                known.before.iter().chain(&known.of_primary).map(|failure| failure.last).max()
+            };
+            let oldest = volumes.iter().min_by_key(|(_, known)| last(known));
             if let Some(oldest) = oldest.map(|(volume, _)| *volume) {
                 volumes.remove(&oldest);
             }
@@ -76,7 +131,7 @@ fn sentence(failure: &Failure) -> String {
 }
 
 /// As the API tells it; `node` is the name of this one.
-pub(super) fn described(node: &str, failure: &Failure) -> FailedRequests {
+fn described(node: &str, failure: &Failure) -> FailedRequests {
     FailedRequests {
         kind: failure.kind.to_owned(),
         cause: cause(failure.error).to_owned(),
@@ -140,6 +195,25 @@ mod tests {
         assert_eq!(told[0].why, why, "it is past, and no advice");
         failed.forget(VolumeId(1));
         assert!(failed.of("n1", VolumeId(1)).is_empty());
+    }
+
+    #[test]
+    fn what_failed_before_an_eviction_is_counted_on() {
+        let failed = Failed::default();
+        failed.begin_anew(VolumeId(1));
+        assert!(failed.of("n1", VolumeId(1)).is_empty());
+        failed.note(VolumeId(1), failure(7, 9));
+        failed.begin_anew(VolumeId(1));
+        let count = || failed.of("n1", VolumeId(1)).iter().map(|told| told.count).sum::<u64>();
+        assert_eq!(count(), 7);
+        failed.note(VolumeId(1), failure(1, 20));
+        failed.note(VolumeId(1), failure(2, 21));
+        assert_eq!(count(), 9);
+        let told = &failed.of("n1", VolumeId(1))[0];
+        assert_eq!((told.first, told.last), (9, 21));
+        failed.begin_anew(VolumeId(1));
+        failed.note(VolumeId(1), failure(1, 30));
+        assert_eq!(count(), 10);
     }
 
     #[test]

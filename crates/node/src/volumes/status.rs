@@ -12,7 +12,7 @@ use crate::conversions;
 use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
 use crate::volumes::attachment::{export, wanted};
-use crate::volumes::{Attached, failures, lock, verdict};
+use crate::volumes::{Attached, lock, verdict};
 use condition::{Account, conclude};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
@@ -405,7 +405,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let own = core.verify.as_ref().map(|verify| verdict::told(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own).await;
     status.rewritten = Some(core.rewritten);
-    status.failed = volume.counters.failures.iter().map(|f| failures::described(name, f)).collect();
+    status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);
     condition::note_failures(&mut status, unix_seconds());
     status.exports = export::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();

@@ -168,6 +168,8 @@ impl Turn {
     /// # Errors
     /// If an earlier one is not over, or the daemon ends.
     pub(super) fn open(&self, attached: &Arc<Attached>) -> Result<Earlier, NotOpened> {
+        // By itself, as after an eviction: its clients have not been told yet what failed.
+        let comes_back = self.0.node.volumes.awaited(attached.id).is_some();
         let earlier = step(&self.0.node, self.0.volume, |actor| {
             let incarnation = attached.primary.incarnation;
             actor.machine.open(incarnation, attached.name(), attached.purpose.clone())?;
@@ -175,8 +177,10 @@ impl Turn {
             actor.attached = Some(attached.clone());
             Ok(actor.machine.earlier())
         })?;
-        if !attached.in_passing() {
-            self.0.node.volumes.failed.forget(attached.id);
+        match comes_back {
+            _ if attached.in_passing() => {}
+            true => self.0.node.volumes.failed.begin_anew(attached.id),
+            false => self.0.node.volumes.failed.forget(attached.id),
         }
         Ok(earlier)
     }
@@ -349,6 +353,11 @@ impl Volumes {
     /// How a volume is to be attached here again, and why it is not yet.
     pub(in crate::volumes) fn awaited(&self, volume: VolumeId) -> Option<Awaited> {
         self.ask(volume, |machine| machine.awaited().cloned()).flatten()
+    }
+
+    /// Whether it is still to be attached here, or to be shown as it is meant to be.
+    pub(crate) fn is_to_be_shown(&self, volume: VolumeId) -> bool {
+        self.awaited(volume).is_some() || self.lacking(volume).is_some()
     }
 
     /// What a volume is not shown by that is attached here, and why.

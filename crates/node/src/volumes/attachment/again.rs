@@ -208,7 +208,8 @@ async fn try_once(
     turn.save().await;
     wanted::changed(node, &turn).await;
     shown.map_err(|error| {
-        node.warn(format!("{error}; it is tried again until it succeeds"));
+        let text = format!("{error}; it is tried again until it succeeds");
+        node.warn_until_shown(volume, text);
         Failed::Waits(error)
     })
 }
