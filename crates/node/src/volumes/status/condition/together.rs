@@ -1,7 +1,9 @@
 //! What several primaries say of one volume, as one status: of each replica the worst, and who says
 //! it.
 
-use evenkeel_api::types::{FailedRequests, NodeRef, ReplicaStatus, VolumeState, VolumeStatus};
+use evenkeel_api::types::{
+    FailedRequests, NodeRef, ReplicaReach, ReplicaStatus, VolumeState, VolumeStatus,
+};
 
 use super::{health, health_of, note_failures, rank, reason, sum_up};
 
@@ -85,7 +87,11 @@ fn worst_of(replica: &mut ReplicaStatus, teller: &str, others: &[&Told]) {
     };
     let differ = said.iter().any(|(_, other)| is_as_bad(other, replica).is_ne());
     let mut name = teller.to_owned();
+    let mut reached_by = reaches(replica).then(|| teller.to_owned());
     for (other_name, other) in said {
+        if reached_by.is_none() && reaches(&other) {
+            reached_by = Some(other_name.clone());
+        }
         let rebuild = replica.rebuild.take().or_else(|| other.rebuild.clone());
         let failed_reads = replica.failed_reads.max(other.failed_reads);
         if is_as_bad(&other, replica).is_gt() {
@@ -94,8 +100,17 @@ fn worst_of(replica: &mut ReplicaStatus, teller: &str, others: &[&Told]) {
         (replica.rebuild, replica.failed_reads) = (rebuild, failed_reads);
     }
     if let Some(why) = replica.reason.as_mut().filter(|_| differ) {
-        why.push_str(&format!(" (says node {name})"));
+        let between = reached_by.filter(|_| replica.reach == ReplicaReach::Unreachable);
+        let between = between.filter(|_| replica.node.name != name).map(|other| {
+            let at = &replica.node.name;
+            format!("; node {other} reaches it: look at the network between nodes {name} and {at}")
+        });
+        why.push_str(&format!(" (says node {name}{})", between.unwrap_or_default()));
     }
+}
+
+fn reaches(replica: &ReplicaStatus) -> bool {
+    replica.connected == Some(true) && replica.reach == ReplicaReach::Answers
 }
 
 /// Adds what a primary knows of itself: its device, its exports, the requests that failed there.

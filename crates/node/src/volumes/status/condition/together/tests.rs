@@ -53,7 +53,7 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
         assert_eq!(status.health, VolumeHealth::Unreachable);
         assert_eq!(status.state, VolumeState::Serving);
         let reason = status.reason.unwrap();
-        assert!(reason.ends_with("as soon as the coordinator answers (says node n2)"), "{reason}");
+        assert!(reason.ends_with("as soon as the coordinator answers (says node n2; node n1 reaches it: look at the network between nodes n2 and n3)"), "{reason}");
         assert!(status.primaries.iter().all(|primary| primary.requests == Some(7)));
     }
     // Where all say the same, nobody is named.
