@@ -53,10 +53,18 @@ const MAX_START: u64 = 30;
 pub fn is_healthy(volume: &VolumeStatus) -> bool {
     volume.health == VolumeHealth::InSync
         && !is_starting_late(volume)
+        && !is_missed(volume)
+        && volume.dead_devices.is_empty()
         && !matches!(
             volume.state,
             VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown
         )
+}
+
+/// Whether a node is meant to have it attached, or shown by a device or export, and cannot now: its
+/// users wait there, or get errors.
+fn is_missed(volume: &VolumeStatus) -> bool {
+    volume.wanted_on.iter().any(|on| on.why.is_some() || on.alive == Some(false))
 }
 
 /// Whether it is being attached for longer than an attach takes.

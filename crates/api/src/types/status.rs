@@ -180,6 +180,10 @@ pub struct VolumeStatus {
     /// since then.
     #[serde(default)]
     pub failed: Vec<FailedRequests>,
+    /// Devices on the node that is asked from which the volume was taken away, and that somebody has
+    /// mounted or open there: whoever uses them gets errors, until they are unmounted and closed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dead_devices: Vec<String>,
     /// How it is served to clients.
     pub exports: Vec<Export>,
     /// What happened lately, oldest first; at most 64.

@@ -129,7 +129,7 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
 /// # Errors
 /// If it is not mounted, in use, or the node refuses.
 pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
-    let (name, device) = find(context, &args.what)?;
+    let Mounted { name, device, is_attached } = find(context, &args.what)?;
     let points = system::mount_points(&device);
     points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;
     for point in &points {
@@ -138,7 +138,7 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
         })?;
     }
     let mut left = None;
-    if !args.keep_attached {
+    if is_attached && !args.keep_attached {
         left = Some(detach(context, &name)?).filter(|answer| !answer.given_up);
     }
     if let Some(answer) = left {
@@ -146,10 +146,11 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
         return Err(Failure::new(what, answer.message).exit(Exit::Unreachable));
     }
     let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
-    let state = if args.keep_attached { "still attached" } else { "detached" };
+    let is_kept = is_attached && args.keep_attached;
+    let state = if is_kept { "still attached" } else { "detached" };
     if context.global.json {
         let text = serde_json::json!({
-            "version": 1, "volume": name, "unmounted": shown, "attached": args.keep_attached,
+            "version": 1, "volume": name, "unmounted": shown, "attached": is_kept,
         });
         say(&format!("{text}\n"));
     } else if !context.global.quiet {
@@ -159,21 +160,32 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The volume that a person means by its name or by where it is mounted, with its device.
-fn find(context: &Context, what: &str) -> Result<(String, PathBuf), Failure> {
+/// A volume that may be mounted on this machine.
+struct Mounted {
+    name: String,
+    device: PathBuf,
+    /// Whether the node has it attached: a device that outlived that gives errors.
+    is_attached: bool,
+}
+
+/// The volume that a person means by its name or by where it is mounted, with its device. One that
+/// is dead and is mounted still goes first: nothing takes its place before it is unmounted.
+fn find(context: &Context, what: &str) -> Result<Mounted, Failure> {
     let volumes = context.client.fetch::<VolumesAnswer>(routes::VOLUMES)?.volumes;
     let directory = fs::canonicalize(what).ok();
     let mounts = system::mounts();
     for volume in &volumes {
-        let devices = volume.primaries.iter().filter(|primary| primary.here);
-        for device in devices.filter_map(|primary| primary.device.as_deref()) {
+        let here = || volume.primaries.iter().filter(|primary| primary.here);
+        let is_attached = here().next().is_some();
+        let living = here().filter_map(|primary| primary.device.as_ref());
+        for device in volume.dead_devices.iter().chain(living) {
             let device = PathBuf::from(device);
             let mounted_there = directory
                 .as_ref()
                 .and_then(|path| system::top_mount(&mounts, path))
                 .is_some_and(|top| system::is_from(top, &device));
             if volume.name == what || mounted_there {
-                return Ok((volume.name.clone(), device));
+                return Ok(Mounted { name: volume.name.clone(), device, is_attached });
             }
         }
     }

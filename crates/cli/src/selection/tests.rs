@@ -1,3 +1,5 @@
+use evenkeel_api::types::{NodeRef, WantedStatus};
+
 use super::*;
 use crate::output::volume::tests::volume;
 
@@ -45,6 +47,23 @@ fn an_attach_that_lasts_wants_attention() {
     assert!(!is_healthy(&starting(31)));
     // Who serves has been attached, whatever it says it has waited for.
     assert!(is_healthy(&VolumeStatus { state: VolumeState::Serving, ..starting(31) }));
+}
+
+#[test]
+fn a_volume_that_somebody_misses_wants_attention() {
+    let wanted = |why: Option<&str>, alive| WantedStatus {
+        node: NodeRef { id: String::new(), name: "n2".into() },
+        alive,
+        device: true,
+        nbd: false,
+        why: why.map(str::to_owned),
+    };
+    let of = |on| VolumeStatus { wanted_on: vec![on], ..named("vm", VolumeHealth::InSync) };
+    assert!(!is_healthy(&of(wanted(Some("/dev/loop7 is in use"), Some(true)))));
+    assert!(!is_healthy(&of(wanted(None, Some(false)))), "its node is dead");
+    assert!(is_healthy(&of(wanted(None, Some(true)))), "its node is about to attach it");
+    let dead = vec!["/dev/loop7".to_owned()];
+    assert!(!is_healthy(&VolumeStatus { dead_devices: dead, ..named("vm", VolumeHealth::InSync) }));
 }
 
 #[test]

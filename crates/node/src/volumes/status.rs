@@ -321,6 +321,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         reservation: reserved::told(node, &view.reservations),
         rewritten: None,
         failed: node.volumes.failed.of(&node.identity.name, view.volume),
+        dead_devices: Vec::new(),
         exports: Vec::new(),
         events: Vec::new(),
     }

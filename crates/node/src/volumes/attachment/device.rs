@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_attach::{AttachError, Options, Place};
+use evenkeel_attach::{AttachError, Options, Place, StillUsed};
 
 use super::actor::Turn;
 use crate::node::Node;
@@ -39,7 +39,14 @@ pub(in crate::volumes) async fn make_device(
             runtime.block_on(added).map_err(|e| e.to_string())
         };
         let made = evenkeel_attach::attach(&place(node), &options, serve);
-        let made = made.map_err(|e| device_error(&what, &e))?;
+        let made = made.map_err(|error| {
+            // It is one of a daemon or an attachment that has ended: it gives errors until then.
+            if let AttachError::InUse { device, users } = &error {
+                let used = StillUsed { device: device.clone(), users: users.clone() };
+                node.volumes.leftovers.note(shown_of.name(), &[used]);
+            }
+            device_error(&what, &error)
+        })?;
         let device = Device { path: made.link.clone(), kind: made.kind.to_string() };
         turn.device(&shown_of, Some(device));
         Ok(made)
@@ -71,7 +78,7 @@ pub(in crate::volumes) fn device_error(what: &str, error: &AttachError) -> ApiEr
         AttachError::Unavailable(_) => (ErrorCode::NotSupported, "Attach it by nbd instead"),
         AttachError::InUse { .. } => (
             ErrorCode::DeviceBusy,
-            "Unmount it there (`evenkeel umount`), or close what has it open",
+            "Unmount it there (`evenkeel umount`, or `umount DIRECTORY`), or close what has it open",
         ),
         AttachError::NameTaken { .. } => {
             (ErrorCode::NameInUse, "Detach it where it is served, or remove the link")

@@ -47,9 +47,8 @@ impl Leftovers {
         }
     }
 
-    /// Those that are used still, each with a sentence. Others are forgotten. It asks the kernel
-    /// for users.
-    fn told(&self, node: &str) -> Vec<(String, String)> {
+    /// Those that are used still. Others are forgotten. It asks the kernel for users.
+    fn told(&self, node: &str) -> Vec<Told> {
         let known = lock(&self.0).clone();
         let mut told = Vec::new();
         for leftover in known {
@@ -57,13 +56,38 @@ impl Leftovers {
                 Ok(None) => lock(&self.0).retain(|other| *other != leftover),
                 Ok(Some(users)) => {
                     let users: Vec<_> = users.iter().map(ToString::to_string).collect();
-                    told.push((leftover.volume, sentence(node, &leftover.device, &users)));
+                    told.push(Told::new(leftover, node, &users));
                 }
                 // It is told as long as nobody knows better.
-                Err(_) => told.push((leftover.volume, sentence(node, &leftover.device, &[]))),
+                Err(_) => told.push(Told::new(leftover, node, &[])),
             }
         }
         told
+    }
+}
+
+/// What is said of one that is used.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    of: Leftover,
+    sentence: String,
+}
+
+impl Told {
+    fn new(of: Leftover, node: &str, users: &[String]) -> Self {
+        let sentence = sentence(node, &of.device, users);
+        Self { of, sentence }
+    }
+
+    /// Adds it to the status of its volume, unless a reason there names the device already.
+    fn add_to(&self, volume: &mut VolumeStatus) {
+        let device = self.of.device.display().to_string();
+        if !volume.reason.as_ref().is_some_and(|reason| reason.contains(&device)) {
+            let before = volume.reason.take().into_iter();
+            let all: Vec<String> = before.chain([self.sentence.clone()]).collect();
+            volume.reason = Some(all.join("; "));
+        }
+        volume.dead_devices.push(device);
     }
 }
 
@@ -81,21 +105,17 @@ fn sentence(node: &str, device: &std::path::Path, users: &[String]) -> String {
 /// What is to be said of them in the status of this node.
 pub async fn warnings(node: &Arc<Node>) -> Vec<String> {
     let told = told(node).await.into_iter();
-    told.map(|(volume, sentence)| format!("volume {volume}: {sentence}")).collect()
+    told.map(|told| format!("volume {}: {}", told.of.volume, told.sentence)).collect()
 }
 
 /// Adds it to the status of their volumes, for who asks this node.
 pub async fn tell(node: &Arc<Node>, volumes: &mut [VolumeStatus]) {
-    for (name, sentence) in told(node).await {
-        for volume in volumes.iter_mut().filter(|volume| volume.name == name) {
-            let reasons: Vec<String> =
-                volume.reason.take().into_iter().chain([sentence.clone()]).collect();
-            volume.reason = Some(reasons.join("; "));
-        }
+    for told in told(node).await {
+        volumes.iter_mut().filter(|it| it.name == told.of.volume).for_each(|it| told.add_to(it));
     }
 }
 
-async fn told(node: &Arc<Node>) -> Vec<(String, String)> {
+async fn told(node: &Arc<Node>) -> Vec<Told> {
     if lock(&node.volumes.leftovers.0).is_empty() {
         return Vec::new();
     }

@@ -359,8 +359,11 @@ fn a_code_of_0_needs_everybody_to_have_answered() {
             let volume = status(&teller, facts);
             let all_answer =
                 volume.mirrors[0].replicas.iter().all(|r| r.reach == ReplicaReach::Answers);
+            let is_missed =
+                volume.wanted_on.iter().any(|on| on.why.is_some() || on.alive == Some(false));
             let good = volume.health == VolumeHealth::InSync
                 && teller.waited.is_none()
+                && !is_missed
                 && !matches!(
                     volume.state,
                     VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown
