@@ -13,7 +13,7 @@ use evenkeel_core::{
 };
 use evenkeel_format::{AllocationMap, Newest};
 
-use crate::counters::{DiskCounters, Failure, LinkCounters, VolumeCounters, WorkerCounters};
+use crate::counters::{DiskCounters, Failure, Kind, LinkCounters, VolumeCounters, WorkerCounters};
 use crate::disk::drive::Drive;
 use crate::disk::{self, Flushes, Layout, Recovered, Tables};
 
@@ -213,7 +213,9 @@ pub enum EngineEvent {
         volume: VolumeId,
         /// The replica.
         replica: ReplicaId,
-        /// What was tried, where, and the system's error.
+        /// What was tried.
+        kind: Kind,
+        /// The same as a sentence, with the place and the system's error.
         reason: String,
     },
 }

@@ -67,6 +67,24 @@ pub enum Kind {
     Checksums,
 }
 
+impl Kind {
+    /// What is being done, as the beginning of a sentence.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Read => "reading",
+            Self::Write => "writing",
+            Self::Zero => "writing zeroes to",
+            Self::Flush => "flushing",
+            Self::Map => "looking up the space of",
+            Self::SaveView => "saving the view",
+            Self::SaveIntents => "saving the intent log",
+            Self::SaveMissing => "saving what other replicas lack",
+            Self::Checksums => "saving checksums",
+        }
+    }
+}
+
 /// All kinds, in the order of the counters, with their names.
 pub const KINDS: [(Kind, &str); 9] = [
     (Kind::Read, "read"),

@@ -46,7 +46,7 @@ pub(crate) use replica_file::{length_of, open_to_read, read_copy};
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 
-use errors::LastError;
+use errors::{LastError, Lines};
 use failing::FailedLooks;
 use mark::DeviceIdentity;
 use origins::Origins;
@@ -147,6 +147,7 @@ struct Entry {
     sampler: Arc<Sampler>,
     last_look: LastLook,
     failed_looks: FailedLooks,
+    lines: Lines,
     /// A random number, drawn whenever the disk is let go of because its file system fails; before
     /// that 0.
     mount: u64,
@@ -552,6 +553,11 @@ impl Known {
         }
     }
 
+    /// The name that its volume had when it was made; `?` if that can't be read.
+    fn volume_name(&self) -> &str {
+        self.superblock.as_ref().map_or("?", |superblock| &superblock.name)
+    }
+
     fn describe(&self) -> DiskReplica {
         let superblock = self.superblock.as_ref();
         DiskReplica {
@@ -630,6 +636,7 @@ impl Entry {
             sampler: Arc::default(),
             last_look: LastLook::default(),
             failed_looks: FailedLooks::default(),
+            lines: Lines::default(),
             mount: 0,
         }
     }

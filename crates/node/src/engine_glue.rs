@@ -1,7 +1,7 @@
 //! The engine as the control plane uses it: calls that can be awaited, and what it asks for.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
 use evenkeel_core::{Generation, ReplicaId, View, VolumeId};
@@ -204,9 +204,11 @@ pub async fn serve(node: Arc<Node>, mut events: Events) {
             EngineEvent::LinkClosed { volume, replica, reason } => {
                 tracing::info!(%volume, %replica, %reason, "a connection has ended");
             }
-            EngineEvent::DiskError { volume, replica, reason } => {
-                tracing::error!(%volume, %replica, %reason, "a disk reported an error");
-                node.disks.note_error(replica, &reason);
+            EngineEvent::DiskError { volume, replica, kind, reason } => {
+                let line = node.disks.note_error(replica, kind, &reason, Instant::now());
+                if let Some(left_out) = line {
+                    tracing::error!(%volume, %replica, %reason, "a disk reported an error{left_out}");
+                }
             }
             // These wait for others: each in a task of its own.
             event => drop(tokio::spawn(carry_out(node.clone(), event))),

@@ -84,8 +84,8 @@ pub(crate) struct Ended {
     /// `None`: the disk itself asked for it.
     pub(crate) ticket: Option<DiskTicket>,
     pub(crate) outcome: Result<DiskOutcome<Buffer>, DiskError>,
-    /// For the log, if it failed.
-    pub(crate) reason: Option<String>,
+    /// What failed, and why, if it did.
+    pub(crate) failed: Option<(Kind, String)>,
 }
 
 /// See the module's documentation.
@@ -392,9 +392,10 @@ impl<I: Io> Disk<I> {
             End::Asked(then, result) => self.goes_on(means, then, result),
             End::Unasked { error, place, length } => {
                 self.counters.kinds[Kind::Checksums as usize].note(Duration::ZERO, false, 0);
-                let reason = format!("checksums, {length} bytes at byte {place} of it: {error}");
+                let what = Kind::Checksums.in_words();
+                let reason = format!("{what} ({length} bytes at byte {place} of it): {error}");
                 let outcome = Err(disk_error(&error));
-                Some(Ended { ticket: None, outcome, reason: Some(reason) })
+                Some(Ended { ticket: None, outcome, failed: Some((Kind::Checksums, reason)) })
             }
         }
     }
@@ -458,7 +459,7 @@ impl<I: Io> Disk<I> {
 
     fn succeed(&mut self, asked: Asked, took: Duration, outcome: DiskOutcome<Buffer>) -> Ended {
         self.counters.kinds[asked.kind as usize].note(took, true, asked.length);
-        Ended { ticket: Some(asked.ticket), outcome: Ok(outcome), reason: None }
+        Ended { ticket: Some(asked.ticket), outcome: Ok(outcome), failed: None }
     }
 
     fn fail_at_once(&mut self, asked: Asked, error: std::io::Error) -> Ended {
@@ -472,9 +473,13 @@ impl<I: Io> Disk<I> {
             self.reported = self.data.raw().failures();
         }
         self.counters.kinds[kind as usize].note(took, false, 0);
-        let error = &failure.error;
-        let reason = format!("{kind:?} of {length} bytes at byte {offset} of the replica: {error}");
-        Ended { ticket: Some(ticket), outcome: Err(failure.told()), reason: Some(reason) }
+        let (what, error) = (kind.in_words(), &failure.error);
+        // Of what is in one place only it is not said where.
+        let reason = match length {
+            0 => format!("{what}: {error}"),
+            _ => format!("{what} {length} bytes at byte {offset} of the replica: {error}"),
+        };
+        Ended { ticket: Some(ticket), outcome: Err(failure.told()), failed: Some((kind, reason)) }
     }
 }
 

@@ -8,6 +8,7 @@ use evenkeel_core::{
 
 use super::{Timer, Work, Worker};
 use crate::api::{Caller, EngineEvent};
+use crate::counters::Kind;
 use crate::disk::{Disk, Ended, Means, RoomFailure, RoomRequest};
 use crate::error::{Answer, EngineError};
 use crate::memory::Buffer;
@@ -87,8 +88,8 @@ impl Worker {
         {
             let (volume, replica) = (host.disk.volume(), host.disk.replica());
             let reason = "a flush of its drive has failed, which may have lost what was written";
-            let reason = reason.to_owned();
-            self.tell(EngineEvent::DiskError { volume, replica, reason });
+            let (kind, reason) = (Kind::Flush, reason.to_owned());
+            self.tell(EngineEvent::DiskError { volume, replica, kind, reason });
             self.work.push_back(Work::Replica(key, ReplicaEvent::FlushFailed));
         }
     }
@@ -129,9 +130,9 @@ impl Worker {
             Means { ring: &mut self.ring, pool: &self.pool, replica: key, now: self.now };
         let all = run(&mut host.disk, &mut means);
         let (volume, replica) = (host.disk.volume(), host.disk.replica());
-        for Ended { ticket, outcome, reason } in all {
-            if let Some(reason) = reason {
-                self.tell(EngineEvent::DiskError { volume, replica, reason });
+        for Ended { ticket, outcome, failed } in all {
+            if let Some((kind, reason)) = failed {
+                self.tell(EngineEvent::DiskError { volume, replica, kind, reason });
             }
             if let Some(ticket) = ticket {
                 // Not heard any more by a replica that is being closed.

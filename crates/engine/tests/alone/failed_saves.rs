@@ -82,7 +82,7 @@ fn after_a_failed_save_the_last_good_table_is_not_written_over() {
     let _under_way = write(count);
     cluster.wait_for(
         "a failed save",
-        |e| matches!(e, EngineEvent::DiskError { reason, .. } if reason.contains("SaveIntents")),
+        |e| matches!(e, EngineEvent::DiskError { reason, .. } if reason.contains("saving the intent log")),
     );
     // It is tried again several times.
     std::thread::sleep(Duration::from_millis(500));

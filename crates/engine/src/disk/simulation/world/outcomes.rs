@@ -98,16 +98,19 @@ impl World {
 
     pub(super) fn ended(&mut self, ended: Ended) -> Result<(), Violation> {
         let Some(DiskTicket::Operation(ticket)) = ended.ticket else {
-            self.tell(|| format!("of its own: {:?} {:?}", ended.outcome, ended.reason));
+            self.tell(|| format!("of its own: {:?} {:?}", ended.outcome, ended.failed));
             return Ok(());
         };
         let Some(pending) = self.pending.remove(&ticket) else {
             return Err(("I11", format!("action {ticket} has ended twice")));
         };
-        self.tell(|| format!("{ticket}: {:?} {:?}", ended.outcome, ended.reason));
+        self.tell(|| format!("{ticket}: {:?} {:?}", ended.outcome, ended.failed));
         match ended.outcome {
             Ok(outcome) => self.succeeded(pending, outcome),
-            Err(error) => self.failed(pending, error, &ended.reason.unwrap_or_default()),
+            Err(error) => {
+                let why = ended.failed.map(|(_, why)| why).unwrap_or_default();
+                self.failed(pending, error, &why)
+            }
         }
     }
 
