@@ -3,6 +3,8 @@
 # cases/re-add.sh full   while its disk is full, that is refused, and said by each node; with room it works
 # cases/re-add.sh medium [ext4] while its disk reports input/output errors; once it is mounted anew, under
 #                     the daemon that runs, it works
+# cases/re-add.sh read_only  while its file system is read-only after an error, each node says so, nothing is placed
+#                     there, and it can be unmounted; mounted anew, it works
 # cases/re-add.sh deleted    its file was deleted in use: each node says so, and it is replaced
 # cases/re-add.sh unmounted  its disk was unmounted lazily, and is put back: each node says so, and nothing is copied
 # cases/re-add.sh rot    after too many bad reads; no damaged block is left, also none that nobody has read
@@ -42,7 +44,7 @@ full() {
     for n in 1 2; do
         refused 4 "full room replace space free" ek $n replica re-add $vol n2:disk
         ek $n volume status $vol > "$work/status"
-        grep -q "its disk is full: make room on it, then bring it back" "$work/status" || die "n$n does not say what to do: $(< "$work/status")"
+        grep -q "its disk was full: make room on it, then bring it back" "$work/status" || die "n$n does not say what to do: $(< "$work/status")"
     done
     refused 4 "full bytes free" ek 2 disk add "$work/mnt/other"
     refused 1 "full bytes free" ek 1 volume create thin$vol --size 32M --replicas 1 --on n2:disk --thin
@@ -63,7 +65,7 @@ medium() {
     is_faulty n2 medium || die "$(of_replica n2 .)"
     for n in 1 2; do
         ek $n volume status $vol > "$work/status"
-        grep -q "its disk reported an input/output error: when the disk is in order, bring it back by" "$work/status" || die "n$n does not say why it failed: $(< "$work/status")"
+        grep -q "its disk reported an error: when the disk is in order, bring it back by" "$work/status" || die "n$n does not say why it failed: $(< "$work/status")"
         refused 4 "input/output error" ek $n replica re-add $vol n2:disk
         is_faulty n2 medium || die "$(of_replica n2 .)"
     done
@@ -72,10 +74,71 @@ medium() {
     ek 1 disk list > "$work/disks" || true
     grep -q "unmount it, repair it, and mount it again\|No such file or directory" "$work/disks" || die "it is not said what to do: $(< "$work/disks")"
     mount -o loop "$work/image" "$work/mnt"
-    serves() { [ "$(disk_list 2 | jq -r '.disks[] | select(.node.name == "n2") | .state')" = serving ]; }
     await "the disk is opened again" serves
     await "its replica is served" ek 1 replica re-add $vol n2:disk --wait --timeout 1m --quiet
 }
+
+# says_read_only VOLUME BEGINS: each node says why the replica of n2 is away.
+says_read_only() {
+    local n
+    for n in 1 2; do
+        ek $n volume status "$1" | grep -qF "$2: disk disk of node n2: its file system is read-only" || return 1
+    done
+}
+
+# An error of its disk makes an ext4 read-only: what is open there can be read, and nothing can be written.
+read_only() {
+    truncate -s 300M "$work/image"
+    mkfs.ext4 -q -m 0 "$work/image"
+    mkdir "$work/mnt"
+    mount -o loop "$work/image" "$work/mnt"
+    begin 64M 2 "$work/mnt/disk"
+    ek 1 volume create last$vol --size 16M --replicas 1 --on n2:disk --quiet
+    ek 1 volume create read$vol --size 16M --replicas 1 --on n2:disk --quiet
+    local read
+    read=$(attach read$vol nbd)
+    fail_file_system
+    # Nobody has opened it since, so nobody could write to it: it is closed, and each node knows why.
+    await "why the last replica is away is said" says_read_only last$vol "it does not answer"
+    ek 1 volume status last$vol | grep -qF "no other in-sync replica answers" || die "$(ek 1 volume status last$vol)"
+    sleep 7
+    fio --ioengine=nbd --uri="$read" --name=read --rw=read --bs=64k --size=16M > "$work/fio.out" 2>&1 || die "what is read stays open: $(< "$work/fio.out")"
+    fio_here --name=write --rw=write --bs=64k --iodepth=8 --offset=16M --size=16M
+    await "why it failed is said" says_read_only $vol "it failed"
+    for n in 1 2; do
+        refused 4 "read-only" ek $n replica re-add $vol n2:disk
+        disk_list $n | jq -e '.disks[] | select(.node.name == "n2") | .problem | contains("its file system is read-only")' > /dev/null || die "$(ek $n disk list)"
+    done
+    refused 1 "cannot be used read-only" ek 1 volume create other$vol --size 8M --replicas 1 --on n2:disk
+    refused 1 "" ek 1 volume create other$vol --size 8M --replicas 2 --dry-run
+    [ "$(grep -c "a disk reported an error" "$work/n2/node.log")" -lt 20 ] || die "the log fills with one error"
+    timeout 60 "$evenkeel" --socket "$work/n1/run/api.sock" detach read$vol || true
+    mended
+    ek 1 replica re-add $vol n2:disk --wait --timeout 1m --quiet
+
+    # The same while the volume is attached nowhere.
+    ek 1 detach $vol --quiet
+    fail_file_system
+    uri=$(attach $vol nbd)
+    await "why it lacks writes is said" says_read_only $vol "it lacks writes"
+    refused 4 "read-only" ek 1 replica re-add $vol n2:disk
+    mended
+    await "it returns by itself" ek 1 volume status $vol --check
+}
+
+fail_file_system() {
+    mount -o remount,abort "$work/mnt" || skip "no file system can be made to fail"
+    ! touch "$work/mnt/disk/file" 2> /dev/null || skip "it can be written to all the same"
+}
+
+# mended: the file system is let go of, so it can be unmounted, repaired and mounted again.
+mended() {
+    await "the file system is let go of" umount "$work/mnt"
+    e2fsck -fy "$work/image" > /dev/null 2>&1 || [ $? = 1 ] || die "it cannot be repaired"
+    mount -o loop "$work/image" "$work/mnt"
+    await "the disk is opened again" serves
+}
+serves() { [ "$(disk_list 2 | jq -r '.disks[] | select(.node.name == "n2") | .state')" = serving ]; }
 
 # is_gone WHY: each node says within seconds why the replica of n2 is gone when the daemon there ends.
 is_gone() {

@@ -147,6 +147,13 @@ fn full(path: &Path) -> String {
     format!("its file system is full: {}", room(PROBED, available(path).ok()))
 }
 
+/// Whether a disk's directory can't be written to. The mount's flags don't tell of a file system
+/// that is read-only after an error, so its marker is opened as for writing, and not written.
+pub(super) fn is_read_only(path: &Path) -> bool {
+    let opened = own_file::open(&path.join(MARKER), OFlags::empty()).map_err(io::Error::from);
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+}
+
 /// Whether it is the directory that was added, and not, say, the empty one on which it is to be
 /// mounted.
 fn check_marker(path: &Path, marker: &str) -> Result<(), Trouble> {

@@ -1,5 +1,9 @@
 //! A directory on a file system that answers with input/output errors alone, as one that was shut
 //! down, is let go of: while files on it are open, it can't be unmounted, and so not be repaired.
+//!
+//! So is one that can't be written to any more, as after an error of its disk. There a replica can
+//! neither adopt a view nor open a session, and reading is all that is left: one that somebody
+//! reads stays open until it is of no use.
 
 use std::time::Instant;
 
@@ -15,18 +19,22 @@ const LOOKS: u32 = 2;
 pub(super) const ADVICE: &str =
     "its file system reports input/output errors: unmount it, repair it, and mount it again";
 
-/// How many looks in a row have found that the file system fails.
+/// What the last looks have found of a file system.
 #[derive(Debug, Default)]
 pub(super) struct FailedLooks {
+    /// How many in a row have found that it fails.
     count: u32,
+    /// The last one has found that it can't be written to.
+    is_read_only: bool,
     /// Somebody lets go of the disk: to close what is open on it may take longer than many looks.
     is_let_go_of: bool,
 }
 
 impl FailedLooks {
     /// One more look has found this, or the opposite.
-    pub(super) fn note(&mut self, has_failed: bool) {
+    pub(super) fn note(&mut self, has_failed: bool, is_read_only: bool) {
         self.count = if has_failed { self.count.saturating_add(1) } else { 0 };
+        self.is_read_only = is_read_only;
     }
 }
 
@@ -35,11 +43,17 @@ impl Disks {
     #[must_use]
     pub fn served_of_failing(&self, disk: u64) -> Vec<(VolumeId, ReplicaId)> {
         let entries = self.lock();
-        let entry = entries.iter().find(|entry| entry.serial == disk && entry.is_failing());
+        let entry = entries.iter().find(|entry| entry.serial == disk && entry.is_to_go());
         let known = entry.map(|entry| &entry.replicas[..]).unwrap_or_default();
         let open = known.iter().filter(|known| known.state.is_open());
         let superblocks = open.filter_map(|known| known.superblock.as_ref());
         superblocks.map(|superblock| (superblock.volume, superblock.replica)).collect()
+    }
+
+    /// Whether a disk that is to be let go of can be read still.
+    #[must_use]
+    pub fn can_be_read(&self, disk: u64) -> bool {
+        self.lock().iter().any(|entry| entry.serial == disk && !entry.is_failing())
     }
 
     /// Whoever was to let go of a disk has done so, or has failed: then the next look asks again.
@@ -50,12 +64,14 @@ impl Disks {
         }
     }
 
-    /// Lets go of a disk whose replicas the engine has closed. It is opened again as soon as that
-    /// succeeds.
-    pub fn let_go(&self, disk: u64) {
+    /// The engine has closed these replicas of a disk that fails or is read-only. If no other one is
+    /// open, the disk is let go of. It, or each of them, is opened again as soon as that succeeds.
+    pub fn let_go(&self, disk: u64, closed: &[ReplicaId]) {
         let mut entries = self.lock();
-        let entry = entries.iter_mut().find(|entry| entry.serial == disk);
-        let Some(hold) = entry.and_then(Entry::let_go_of_failing) else { return };
+        let entry = entries.iter_mut().find(|entry| entry.serial == disk && entry.is_to_go());
+        let Some(entry) = entry else { return };
+        entry.note_closed(closed);
+        let hold = entry.let_go_of_failing();
         self.changed.notify_one();
         drop(entries);
         // To close what is on a disk that fails may take long.
@@ -66,6 +82,18 @@ impl Disks {
 impl Entry {
     /// Whether it is a directory that is open on a file system that fails.
     pub(super) fn is_failing(&self) -> bool {
+        self.failed_looks.count >= LOOKS && self.is_open_directory()
+    }
+
+    /// The same, or one that can't be written to.
+    fn is_to_go(&self) -> bool {
+        let is_opened = |known: &Known| matches!(known.state, KnownState::Opening(..));
+        let is_read_only = self.failed_looks.is_read_only && self.is_open_directory();
+        // One that is being opened is so soon, or waits: the next look tells.
+        self.is_failing() || (is_read_only && !self.replicas.iter().any(is_opened))
+    }
+
+    fn is_open_directory(&self) -> bool {
         let is_open = matches!(
             self.state,
             EntryState::Serving(Hold::Directory { .. })
@@ -74,29 +102,44 @@ impl Entry {
         // A file that is being made or deleted is open, too. That ends by itself.
         let is_busy =
             |known: &Known| matches!(known.state, KnownState::Making | KnownState::Deleting);
-        is_open && self.failed_looks.count >= LOOKS && !self.replicas.iter().any(is_busy)
+        is_open && !self.replicas.iter().any(is_busy)
     }
 
-    /// Whether it fails, and nobody lets go of it yet. Who hears that has to, and to tell the end of
-    /// it.
+    /// Whether it fails or is read-only, and nobody lets go of it yet. Who hears that has to, and to
+    /// tell the end of it.
     pub(super) fn begin_let_go(&mut self) -> bool {
-        let begins = self.is_failing() && !self.failed_looks.is_let_go_of;
+        let begins = self.is_to_go() && !self.failed_looks.is_let_go_of;
         self.failed_looks.is_let_go_of |= begins;
         begins
     }
 
+    fn trouble(&self) -> Trouble {
+        match self.is_failing() {
+            true => Trouble::Failing(ADVICE.to_owned()),
+            false => Trouble::ReadOnly,
+        }
+    }
+
+    fn note_closed(&mut self, closed: &[ReplicaId]) {
+        let state = KnownState::Waiting(self.trouble(), Retry::first(Instant::now()));
+        let is_closed = |known: &&mut Known| {
+            let replica = known.superblock.as_ref().map(|superblock| superblock.replica);
+            known.state.is_open() && replica.is_some_and(|replica| closed.contains(&replica))
+        };
+        for known in self.replicas.iter_mut().filter(is_closed) {
+            tracing::error!(path = %known.path.display(), "a replica is closed: {}", state.problem().unwrap_or_default());
+            (known.state, known.identity) = (state.clone(), None);
+        }
+    }
+
     fn let_go_of_failing(&mut self) -> Option<Hold> {
-        if !self.is_failing() {
+        let is_used = self.replicas.iter().any(|known| known.state.is_open());
+        if is_used || !self.is_to_go() {
             return None;
         }
-        let name = &self.record.name;
-        tracing::error!(disk = name, "a disk is let go of: {ADVICE}");
-        let trouble = Trouble::Failing(ADVICE.to_owned());
+        let (name, trouble) = (&self.record.name, self.trouble());
+        tracing::error!(disk = name, "a disk is let go of: {}", trouble.why());
         let retry = Retry::first(Instant::now());
-        for known in self.replicas.iter_mut().filter(|known| known.state.is_open()) {
-            known.state = KnownState::Waiting(trouble.clone(), retry);
-            known.identity = None;
-        }
         self.failed_looks = FailedLooks::default();
         self.mount = random_incarnation().0;
         match std::mem::replace(&mut self.state, EntryState::Waiting(trouble, retry)) {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_core::{ReplicaId, VolumeId};
 
-use super::directory::MARKER;
+use super::directory::{self, MARKER};
 use super::replica_file::read_newest;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
@@ -102,8 +102,8 @@ pub enum Due {
     /// A volume's replica, whose device was pulled and put back: what is open of it is the one that
     /// was pulled, so it is to be closed and opened anew.
     Reopen(VolumeId, ReplicaId),
-    /// A disk, by its serial number, whose file system fails: its replicas are to be closed, and it
-    /// is to be let go of.
+    /// A disk, by its serial number, whose file system fails or is read-only: its replicas are to
+    /// be closed, and it is to be let go of.
     LetGo(u64),
 }
 
@@ -122,6 +122,8 @@ pub(super) struct DiskLook {
 pub(super) struct DiskSeen {
     look: DiskLook,
     place: Option<Place>,
+    /// Its file system can't be written to.
+    is_read_only: bool,
     /// Another device is there, and holds the replica of the one that is open.
     is_put_back: bool,
 }
@@ -131,7 +133,10 @@ impl DiskLook {
         let place = self.identity.place(&self.path).map(|place| self.or_failing(place));
         let replica = self.on_device.filter(|_| place == Some(Place::Another));
         let found = replica.and_then(|_| read_newest(&self.path)).map(|s| s.replica);
-        DiskSeen { is_put_back: replica.is_some() && found == replica, look: self, place }
+        let is_here = matches!(place, Some(Place::Here { .. }));
+        let is_read_only = is_here && directory::is_read_only(&self.path);
+        let is_put_back = replica.is_some() && found == replica;
+        DiskSeen { look: self, place, is_read_only, is_put_back }
     }
 
     /// What is known of a directory may be had from memory when its file system has failed: whether
@@ -173,6 +178,14 @@ impl Look {
             (replica, path, identity, place)
         });
         Seen { disk, files: files.collect(), _under_way: self.under_way }
+    }
+
+    /// The same, on a file system that is read-only.
+    #[cfg(test)]
+    pub(super) fn carried_out_read_only(self) -> Seen {
+        let mut seen = self.carry_out();
+        seen.disk.is_read_only = true;
+        seen
     }
 
     /// The same, on a file system that may fail.
@@ -253,9 +266,11 @@ impl Disks {
     pub fn note_seen(&self, seen: Seen) -> Option<Due> {
         let mut entries = self.lock();
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
-        entry.failed_looks.note(seen.disk.place == Some(Place::Failing));
+        let has_failed = seen.disk.place == Some(Place::Failing);
+        entry.failed_looks.note(has_failed, seen.disk.is_read_only);
+        let let_go = entry.begin_let_go().then_some(Due::LetGo(entry.serial));
         if entry.is_failing() {
-            return entry.begin_let_go().then_some(Due::LetGo(entry.serial));
+            return let_go;
         }
         let gone = entry.gone();
         if let Some(hold) = entry.let_go_if_empty() {
@@ -279,7 +294,7 @@ impl Disks {
                 known.note_place(&path, place, gone.as_ref());
             }
         }
-        None
+        let_go
     }
 
     /// Takes note of what was found of a disk itself. `None`: it was removed meanwhile.

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_format::COPY_A_OFFSET;
-use rustix::fs::{StatVfs, StatVfsMountFlags};
+use rustix::fs::StatVfs;
 
-use super::states::Hold;
-use super::{Entry, Known, probe, replica_file};
+use super::states::{Hold, READ_ONLY};
+use super::{Entry, Known, directory, probe, replica_file};
 
 /// How long a list of disks waits for what they have. Then the last answer is told.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -85,12 +85,9 @@ impl Question {
                 let unallocated: Vec<u64> =
                     files.iter().map(|(file, length)| unallocated(file, *length)).collect();
                 let available = stat.f_bavail * stat.f_frsize;
-                let free = available.saturating_sub(unallocated.iter().sum());
                 let size = stat.f_blocks * stat.f_frsize;
-                let is_read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
-                let trouble = is_read_only.then(|| {
-                    "its file system is read-only, as after an error of its disk: see the kernel's log".into()
-                });
+                let free = available.saturating_sub(unallocated.iter().sum());
+                let trouble = directory::is_read_only(path).then(|| READ_ONLY.into());
                 Space { size, free, available: Some(available), unallocated, trouble }
             }
         }

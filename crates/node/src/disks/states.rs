@@ -10,6 +10,8 @@ use super::presence::Identity;
 
 /// The pause before the first retry, and the longest one: it doubles each time.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
+/// Why a file system that can't be written to holds no replica to use, and what to do.
+pub(super) const READ_ONLY: &str = "its file system is read-only, as after an error of its disk (see the kernel's log): unmount it, check it, and mount it for writing";
 /// Why a replica or a device of a stopped volume is not served.
 pub(super) const STOPPED: &str = "its volume is stopped: assemble it by `evenkeel volume assemble`";
 
@@ -44,6 +46,8 @@ pub(super) enum Trouble {
     Absent(String),
     /// Somebody else has it.
     Held(String),
+    /// Its file system can't be written to.
+    ReadOnly,
     /// It, or the system, reports an error.
     Failing(String),
 }
@@ -63,13 +67,15 @@ impl Trouble {
         match self {
             Self::Absent(_) => DiskState::Absent,
             Self::Held(_) => DiskState::Held,
-            Self::Failing(_) => DiskState::Failing,
+            Self::ReadOnly | Self::Failing(_) => DiskState::Failing,
         }
     }
 
     pub(super) fn why(&self) -> &str {
-        let (Self::Absent(why) | Self::Held(why) | Self::Failing(why)) = self;
-        why
+        match self {
+            Self::Absent(why) | Self::Held(why) | Self::Failing(why) => why,
+            Self::ReadOnly => READ_ONLY,
+        }
     }
 
     /// The reason, and that it is not given up.
@@ -87,6 +93,7 @@ impl From<io::Error> for Trouble {
             Some(Errno::BUSY) => {
                 Self::Held("another program or device has it open exclusively".into())
             }
+            Some(Errno::ROFS) => Self::ReadOnly,
             _ => Self::Failing(why),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use evenkeel_core::ReplicaId;
 use evenkeel_wire::hello::Reason;
 
-use super::states::{EntryState, KnownState};
+use super::states::{EntryState, KnownState, Trouble};
 use super::{Disks, Entry, Known};
 
 /// Why this node does not serve a replica, as a sentence.
@@ -75,7 +75,9 @@ impl Disks {
             let why = known.state.problem().filter(|_| !known.state.is_served())?;
             let text = format!("disk {} of node {node}: {why}", entry.record.name);
             return Some(match known.state {
-                KnownState::Refused(_) => Unserved::Unusable(text),
+                KnownState::Refused(_)
+                | KnownState::Waiting(Trouble::ReadOnly, _)
+                | KnownState::Opening(Trouble::ReadOnly, _) => Unserved::Unusable(text),
                 _ => Unserved::Away(text),
             });
         }

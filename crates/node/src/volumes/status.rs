@@ -385,11 +385,13 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let now = core_now();
     let waits = waits::of(attached, core.waiting, core.serving);
     let name = &node.identity.name;
+    let facts = facts::of_attached(node, attached, &core, &view);
     status.suspended = waits.map(|(awaited, since)| {
         let may_go_on = waits::may_go_on(&core, &view, awaited);
-        waits::told(attached, &view, name, awaited, now.since(since), may_go_on)
+        let has_unserved = waits::has_unserved(&facts, awaited);
+        let waited = now.since(since);
+        waits::told(attached, &view, name, awaited, waited, may_go_on, has_unserved)
     });
-    let facts = facts::of_attached(node, attached, &core, &view);
     // Of a shared volume a request may wait for another primary, too, of which this one does not
     // know.
     let serves = core.serving && attached.is_shown() && !view.is_shared();

@@ -35,13 +35,13 @@ fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() 
     assert!(is_locked());
     let was = made.boot(BootId(7));
     drop(made);
-    disks.let_go(serial);
+    disks.let_go(serial, &[superblock.replica]);
     assert!(!is_locked(), "nothing of it is open any more");
     let (state, problem) = listed(&disks);
     assert_eq!(state, DiskState::Failing);
     assert!(problem.unwrap().contains("mount it again"));
     assert!(!disks.is_open(superblock.replica));
-    disks.let_go(serial);
+    disks.let_go(serial, &[superblock.replica]);
     // It is removed if what is on it is of no use any more.
     let closed = disks.closed_on("disk1");
     assert_eq!(closed, [(superblock.replica, superblock.volume)]);
@@ -69,7 +69,7 @@ fn what_is_being_made_is_waited_for() {
     drop(disks.create_replica("disk1", &new(1 << 20)).unwrap());
     let mut entries = disks.lock();
     let entry = &mut entries[0];
-    (0..LOOKS).for_each(|_| entry.failed_looks.note(true));
+    (0..LOOKS).for_each(|_| entry.failed_looks.note(true, false));
     let before = std::mem::replace(&mut entry.replicas[0].state, KnownState::Making);
     assert!(!entry.is_failing() && entry.let_go_of_failing().is_none());
     entry.replicas[0].state = before;
@@ -83,7 +83,7 @@ fn one_at_a_time_lets_go_of_a_disk() {
     disks.add(&place.disk, None, false).unwrap();
     let begins = || {
         let entry = &mut disks.lock()[0];
-        entry.failed_looks.note(true);
+        entry.failed_looks.note(true, false);
         (entry.begin_let_go(), entry.serial)
     };
     assert!(!begins().0, "one look may pass");
@@ -91,7 +91,41 @@ fn one_at_a_time_lets_go_of_a_disk() {
     assert!(!begins().0, "whoever closes it may take long");
     disks.let_go_ended(serial);
     assert!(begins().0, "the replicas could not be closed");
-    disks.let_go(serial);
+    disks.let_go(serial, &[]);
     disks.let_go_ended(serial);
     assert!(!begins().0, "nothing is open any more");
+}
+
+#[test]
+fn a_replica_on_a_read_only_file_system_is_closed_unless_somebody_reads_it() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let superblock = made.newest.superblock.clone();
+    let (replica, serial) = (superblock.replica, disks.lock()[0].serial);
+    let look = || {
+        let looks = disks.begin_looks();
+        looks.into_iter().find_map(|look| disks.note_seen(look.carried_out_read_only()))
+    };
+    assert_eq!(look(), Some(Due::LetGo(serial)), "that does not pass");
+    assert_eq!(look(), None, "somebody does so already");
+    assert_eq!(disks.served_of_failing(serial), [(superblock.volume, replica)]);
+    assert!(disks.can_be_read(serial));
+    disks.let_go(serial, &[]);
+    disks.let_go_ended(serial);
+    assert!(disks.is_open(replica) && disks.why_not_served(replica).is_none());
+
+    assert_eq!(look(), Some(Due::LetGo(serial)));
+    drop(made);
+    disks.let_go(serial, &[replica]);
+    assert_eq!(listed(&disks).0, DiskState::Failing);
+    let why = disks.why_not_served(replica).unwrap();
+    assert!(!why.passes(), "somebody has to see to the disk");
+    let begins =
+        "disk disk1 of node alpha: its file system is read-only, as after an error of its disk";
+    assert!(why.to_string().starts_with(begins), "{why}");
+    let due = disks.due(Instant::now() + std::time::Duration::from_secs(1));
+    let opened: Vec<_> = due.into_iter().flat_map(|probe| disks.open_again(probe)).collect();
+    assert_eq!((opened.len(), listed(&disks)), (1, (DiskState::Serving, None)));
 }

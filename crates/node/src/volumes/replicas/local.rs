@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_core::{ReplicaId, VolumeId};
-use evenkeel_engine::EngineError;
+use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState, VolumeId};
+use evenkeel_engine::{EngineError, OpenReplicaStatus};
 use evenkeel_format::Superblock;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -190,25 +190,44 @@ pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: Replica
 }
 
 /// Closes all replicas of a disk whose file system fails, and lets go of it: then it can be
-/// unmounted, repaired and mounted again. The next look tries again if one is not closed.
+/// unmounted, repaired and mounted again. If it can be read still, those stay that are of use. The
+/// next look tries again if one is not closed.
 pub async fn let_go(node: &Arc<Node>, disk: u64) {
+    let mut closed = Vec::new();
     for (volume, replica) in node.disks.served_of_failing(disk) {
+        if node.disks.can_be_read(disk) && is_of_use(node, volume, replica).await {
+            continue;
+        }
         let what = format!("cannot close replica {replica}, whose file system fails");
         let (at, what_fails) = (node.clone(), what.clone());
-        let closed = alone(node, replica, &what, async move {
+        let done = alone(node, replica, &what, async move {
             close_in_engine(&at, volume, replica, &what_fails, "It is tried again").await
         });
-        if let Err(error) = closed.await {
-            return tracing::warn!("{error}");
+        match done.await {
+            Ok(()) => closed.push(replica),
+            Err(error) => tracing::warn!("{error}"),
         }
     }
     let let_go = move |node: &Node| {
-        node.disks.let_go(disk);
+        node.disks.let_go(disk, &closed);
         Ok(())
     };
     if let Err(error) = node.blocking(let_go).await {
         tracing::warn!("{error}");
     }
+}
+
+/// Whether somebody reads a replica that cannot be written: a primary for which it is in-sync, in
+/// the view that it has adopted.
+async fn is_of_use(node: &Node, volume: VolumeId, replica: ReplicaId) -> bool {
+    let status = node.data.volume_status(volume).await;
+    let open = status.and_then(|s| s.replicas.into_iter().find(|open| open.core.id == replica));
+    open.is_some_and(|OpenReplicaStatus { core, .. }| {
+        let is_in_sync = |record: &ReplicaRecord| record.state == ReplicaState::InSync;
+        !core.is_adopting
+            && !core.sessions.is_empty()
+            && core.view.replica(replica).is_some_and(|(_, record)| is_in_sync(record))
+    })
 }
 
 /// Has the engine close a replica; it need not be open.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use evenkeel_api::types::{NoData, Suspended, WaitsFor};
 use evenkeel_core::primary::{PrimaryStatus, Waiting};
-use evenkeel_core::{Instant, View};
+use evenkeel_core::{Instant, ReplicaState, View};
 
-use super::condition::Wait;
+use super::condition::{ReplicaFacts, Wait};
 use crate::clock::unix_seconds_ago;
 use crate::volumes::attachment::lifecycle::Purpose;
 use crate::volumes::{Attached, status};
@@ -60,7 +60,16 @@ pub(super) fn may_go_on(core: &PrimaryStatus, view: &View, awaited: Awaited) -> 
     in_sync.map(|record| record.id).any(may_lack)
 }
 
-/// The same for the status. `node`: the name of this one; `may_go_on`: see there.
+/// Whether the mirror that is waited for has an in-sync replica whose node answers, and does not
+/// serve it: to start nodes is of no use then.
+pub(super) fn has_unserved(facts: &[Vec<ReplicaFacts>], awaited: Awaited) -> bool {
+    let Awaited::Primary(Waiting::Replica(mirror)) = awaited else { return false };
+    let is_it =
+        |facts: &ReplicaFacts| facts.state == ReplicaState::InSync && facts.unserved.is_some();
+    facts.get(mirror).is_some_and(|mirror| mirror.iter().any(is_it))
+}
+
+/// The same for the status. `node`: the name of this one; `may_go_on`, `has_unserved`: see there.
 pub(super) fn told(
     attached: &Attached,
     view: &View,
@@ -68,6 +77,7 @@ pub(super) fn told(
     awaited: Awaited,
     waited: Duration,
     may_go_on: bool,
+    has_unserved: bool,
 ) -> Suspended {
     let (waits_for, mirror, limit_seconds) = match awaited {
         Awaited::Device | Awaited::Export | Awaited::Primary(Waiting::Start) => {
@@ -85,7 +95,10 @@ pub(super) fn told(
             (WaitsFor::Coordinator, None, limit)
         }
     };
-    let (why, action) = words(awaited, node);
+    let (why, mut action) = words(awaited, node);
+    if has_unserved {
+        action = "See to the disks of its in-sync replicas: why each is not served is said with it; requests go on by themselves then".to_owned();
+    }
     let action = match may_go_on {
         true => format!("{action}. {}", without_last_writes(&attached.record().name)),
         false => action,

@@ -1,8 +1,10 @@
 use evenkeel_core::primary::PeerStatus;
+use evenkeel_core::view::Cause;
 use evenkeel_core::{Incarnation, NodeId, PrimaryId};
 
 use super::*;
 use crate::coordinator::{NoData as Stored, Shown, VolumeRecord, WantedNbd, WantedOn};
+use crate::disks::Unserved;
 use crate::disks::tests::superblock;
 use crate::volumes::{Device, Phase};
 
@@ -28,6 +30,25 @@ fn attached(shown: Shown, phase: Phase) -> (Attached, View) {
     (attached, superblock.view)
 }
 
+/// An in-sync replica that does not answer.
+fn silent() -> ReplicaFacts {
+    ReplicaFacts {
+        node: "n1".into(),
+        disk: Some("d".into()),
+        state: ReplicaState::InSync,
+        cause: Cause::None,
+        leaves: false,
+        apart: false,
+        unserved: None,
+        file_gone: None,
+        connected: Some(false),
+        may_lack: false,
+        node_alive: Some(true),
+        answered: None,
+        teller: "n1".into(),
+    }
+}
+
 const DEVICE: Shown = Shown { device: true, nbd: None };
 
 #[test]
@@ -37,7 +58,7 @@ fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
     let (awaited, since) = of(&attached, None, true).unwrap();
     assert_eq!((awaited, since), (Awaited::Device, Instant(5_000_000_000)));
     assert_eq!(of(&attached, None, true), Some((awaited, since)), "it is the same moment later");
-    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60), false);
+    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60), false, false);
     assert_eq!(told.why, "its block device is being made on node n1; its primary serves");
     assert_eq!((told.seconds, told.waits_for), (1020, WaitsFor::Start));
     assert!(told.action.contains("log of node n1, and of its kernel (`dmesg`)"), "{}", told.action);
@@ -80,9 +101,26 @@ fn a_start_is_counted_from_its_beginning() {
 fn it_is_said_which_node_the_coordinator_does_not_answer() {
     let (attached, view) = attached(DEVICE, Phase::Attached);
     let awaited = Awaited::Primary(Waiting::Coordinator);
-    let told = told(&attached, &view, "n2", awaited, Duration::ZERO, false);
+    let told = told(&attached, &view, "n2", awaited, Duration::ZERO, false, false);
     assert_eq!(told.why, "a view has to change, and the coordinator does not answer node n2");
     let advice = "Start the coordinator's node, or repair the network between it and node n2";
+    assert_eq!(told.action, advice);
+}
+
+#[test]
+fn who_answers_and_does_not_serve_a_replica_is_not_to_be_started() {
+    let (attached, view) = attached(DEVICE, Phase::Attached);
+    let replica = silent();
+    let read_only = Unserved::Unusable("disk d of node n1: its file system is read-only".into());
+    let unserved = ReplicaFacts { unserved: Some(read_only), ..replica.clone() };
+    let stale = ReplicaFacts { state: ReplicaState::Stale, ..unserved.clone() };
+    let awaited = Awaited::Primary(Waiting::Replica(0));
+    assert!(has_unserved(&[vec![replica.clone(), unserved.clone()]], awaited));
+    assert!(!has_unserved(&[vec![replica.clone(), stale]], awaited));
+    assert!(!has_unserved(&[vec![replica], vec![unserved.clone()]], awaited));
+    assert!(!has_unserved(&[vec![unserved]], Awaited::Primary(Waiting::Coordinator)));
+    let told = told(&attached, &view, "n1", awaited, Duration::ZERO, false, true);
+    let advice = "See to the disks of its in-sync replicas: why each is not served is said with it; requests go on by themselves then";
     assert_eq!(told.action, advice);
 }
 
@@ -115,7 +153,7 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
     assert!(!may_go_on(&core(false), &view, awaited));
     assert!(!may_go_on(&core(true), &view, coordinator));
     assert!(may_go_on(&core(true), &view, awaited));
-    let told = told(&attached, &view, "n1", awaited, Duration::ZERO, true);
+    let told = told(&attached, &view, "n1", awaited, Duration::ZERO, true, false);
     assert_eq!(
         told.action,
         "Start the nodes that hold its in-sync replicas; requests go on by themselves then. If they are lost for good: `evenkeel detach music`, then `evenkeel attach music`, which goes on without the last writes"
