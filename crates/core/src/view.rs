@@ -116,7 +116,7 @@ pub enum Cause {
     Unreachable,
     /// The last primary ended without detaching; the mirror's copies may differ.
     UncleanEnd,
-    /// Its disk reported an input/output error.
+    /// Its disk reported an error: of input and output, or it can't be written to.
     Medium,
     /// Its disk is full.
     NoSpace,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_api::types::{self, DiskReplica, DisksAnswer, ReplicaStatus};
+use evenkeel_api::types::{self, Disk, DiskReplica, DisksAnswer, ReplicaStatus};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
@@ -104,7 +104,11 @@ async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> 
     let mut why = match replica.cause {
         // What to do is said below.
         Some(types::ReplicaCause::NoSpace) => Cause::NoSpace.to_string(),
-        Some(types::ReplicaCause::Medium) => return unusable(what, Cause::Medium.to_string()),
+        Some(types::ReplicaCause::Medium) => {
+            let listed = listed(node, replica).await;
+            let error = listed.and_then(|(_, of)| of.warning).map(|error| format!("; {error}"));
+            return unusable(what, format!("{}{}", Cause::Medium, error.unwrap_or_default()));
+        }
         _ => {
             let why = replica.reason.clone().unwrap_or_else(|| "it failed again".into());
             return unusable(what, why);
@@ -120,6 +124,14 @@ async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> 
 /// How much room a replica may still need, and how much its disk has. `None`: its node does not
 /// answer, or its disk is not a directory.
 async fn room(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<String> {
+    let (disk, of) = listed(node, replica).await?;
+    let (needed, free) = (of.unallocated?, disk.available?);
+    let [needed, free] = evenkeel_api::sizes::compared(needed, free);
+    Some(format!("{needed} of it have no space yet, and {free} are free on disk {}", disk.name))
+}
+
+/// What its node says of a replica and its disk. `None`: it does not answer.
+async fn listed(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<(Disk, DiskReplica)> {
     let disks = match node.coordinator.node(replica.node.id.parse().ok()?)? {
         member if member.node.id == node.identity.node.to_string() => {
             node.blocking(|node| Ok(node.disks.list())).await.ok()?
@@ -138,12 +150,10 @@ async fn room(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<String> {
         }
     };
     let is_it = |of: &DiskReplica| of.id.as_deref() == Some(replica.id.as_str());
-    let found =
-        disks.iter().find_map(|disk| disk.replicas.iter().find(|of| is_it(of)).zip(Some(disk)));
-    let (of, disk) = found?;
-    let (needed, free) = (of.unallocated?, disk.available?);
-    let [needed, free] = evenkeel_api::sizes::compared(needed, free);
-    Some(format!("{needed} of it have no space yet, and {free} are free on disk {}", disk.name))
+    disks.into_iter().find_map(|disk| {
+        let of = disk.replicas.iter().find(|of| is_it(of)).cloned()?;
+        Some((disk, of))
+    })
 }
 
 /// Whether the replica waits for somebody to bring it back.

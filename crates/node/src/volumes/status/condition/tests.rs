@@ -72,7 +72,7 @@ fn of_a_full_disk_it_is_said_what_to_do() {
     let full = ReplicaFacts { cause: Cause::NoSpace, ..replica(ReplicaState::Faulty, YES, YES) };
     let (summary, health, reason) = detached(&[in_sync(YES, YES), full]);
     assert_eq!((summary.as_str(), health), ("[UF]", VolumeHealth::Degraded));
-    assert!(reason.contains("its disk is full: make room on it"), "{reason}");
+    assert!(reason.contains("its disk was full: make room on it"), "{reason}");
 }
 
 #[test]
