@@ -72,12 +72,20 @@ pub fn make_anew(path: &Path, flags: OFlags) -> io::Result<File> {
     Ok(open(path, flags | OFlags::CREATE | OFlags::EXCL)?)
 }
 
+/// Opens a plain file for reading.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(path: &Path) -> Result<File, OpenError> {
+    opened(OpenOptions::new().read(true), path, OFlags::empty())
+}
+
 /// Reads a file of a few bytes; what goes beyond 4 KiB is left out.
 ///
 /// # Errors
 /// If it is no plain file, no text, or the system refuses.
 pub fn read_small(path: &Path) -> io::Result<String> {
-    let file = opened(OpenOptions::new().read(true), path, OFlags::empty())?;
+    let file = open_to_read(path)?;
     let mut text = String::new();
     file.take(MAX_SMALL).read_to_string(&mut text)?;
     Ok(text)

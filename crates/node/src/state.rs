@@ -202,15 +202,31 @@ pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
         if e != rustix::io::Errno::WOULDBLOCK {
             return Err(e.into());
         }
-        let mut holder = String::new();
-        file.take(32).read_to_string(&mut holder)?;
-        let holder = holder.trim();
-        return Ok(Err(if holder.is_empty() { "unknown".into() } else { holder.to_owned() }));
+        return Ok(Err(told_holder(&mut file)?));
     }
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
     writeln!(file, "{}", std::process::id())?;
     Ok(Ok(file))
+}
+
+/// The number of the process that holds such a lock; nothing is written. `None`: nobody does, as
+/// far as can be told.
+#[must_use]
+pub fn lock_holder(path: &Path) -> Option<String> {
+    let mut file = own_file::open_to_read(path).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Some(told_holder(&mut file).unwrap_or_default()),
+        _ => None,
+    }
+}
+
+/// What whoever holds a lock has written there of itself.
+fn told_holder(file: &mut File) -> io::Result<String> {
+    let mut holder = String::new();
+    file.take(32).read_to_string(&mut holder)?;
+    let holder = holder.trim();
+    Ok(if holder.is_empty() { "unknown".into() } else { holder.to_owned() })
 }
 
 /// Whether a file holds nothing, or one number.

@@ -139,7 +139,8 @@ Examples:
   evenkeel disk add /srv/evenkeel --name fast    a directory: one file per replica
   evenkeel disk add /dev/sdc --force --dry-run   what would be lost?
 
-A disk that is mounted, in use or carries a known signature is refused without --force.")]
+A disk that is mounted, in use or carries a known signature is refused without --force. Replicas on it that no
+volume has any more are deleted: that is shown, and asked first.")]
     Add(DiskAddArgs),
     /// List the disks of all nodes, with what is free on them
     #[command(after_help = "\
@@ -167,9 +168,8 @@ pub struct DiskAddArgs {
     /// Take it although something else was on it: that data is lost
     #[arg(long)]
     pub force: bool,
-    /// Show what is on it, and what would be lost, and change nothing
-    #[arg(long)]
-    pub dry_run: bool,
+    #[command(flatten)]
+    pub agree: AgreeArgs,
 }
 
 /// Arguments of `disk remove`.

@@ -5,7 +5,8 @@ use std::path::absolute;
 use evenkeel_api::routes;
 use evenkeel_api::types::{AddDiskRequest, DiskAnswer, DisksAnswer, DoneAnswer};
 
-use super::{Context, agree};
+use super::Context;
+use super::agree::{self, Question};
 use crate::args::{DiskAddArgs, DiskCommand, DiskRemoveArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -33,11 +34,9 @@ fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
             "give the disk a path in plain letters",
         ));
     };
-    if args.dry_run {
-        let name = args.name.as_deref().map(|name| format!("&name={}", routes::encode(name)));
-        let query = format!("?path={}&force={}", routes::encode(path), args.force);
-        let plan = format!("{}{query}{}", routes::ADD_DISK_PLAN, name.unwrap_or_default());
-        return agree::dry_run(context, &plan);
+    // Who takes it by force has agreed to lose what is there.
+    if (args.agree.dry_run || !args.force) && !is_agreed(context, args, path)? {
+        return Ok(());
     }
     let request =
         AddDiskRequest { path: path.to_owned(), name: args.name.clone(), force: args.force };
@@ -45,6 +44,20 @@ fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
     context.show(&answer, |answer: &DiskAnswer| {
         output::node::added(&answer.disk) + &output::volume::warnings(&answer.warnings)
     })
+}
+
+/// Shows what would be deleted, and asks if anything would. `false`: it was a dry run.
+fn is_agreed(context: &Context, args: &DiskAddArgs, path: &str) -> Result<bool, Failure> {
+    let name = args.name.as_deref().map(|name| format!("&name={}", routes::encode(name)));
+    let query = format!("?path={}&force={}", routes::encode(path), args.force);
+    let plan = format!("{}{query}{}", routes::ADD_DISK_PLAN, name.unwrap_or_default());
+    let question = Question {
+        plan: &plan,
+        refused: format!("{path} was not added"),
+        again: format!("evenkeel disk add {path} --yes"),
+        always: false,
+    };
+    Ok(agree::agree(context, &args.agree, &question)?.is_some())
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {

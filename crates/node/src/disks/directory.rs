@@ -19,7 +19,7 @@ use super::{Known, NewReplica, OpenReplica, Opened, failing, probe};
 use crate::own_directory::exposed;
 use crate::own_file::{self, OpenError};
 use crate::random::random_u128;
-use crate::state::{lock_file, replace, sync_parent};
+use crate::state::{lock_file, lock_holder, replace, sync_parent};
 
 const LOCK: &str = ".evenkeel.lock";
 /// Tells this directory from any other one that may appear at its path: an empty mount point, say.
@@ -56,7 +56,7 @@ pub(super) fn prepare(path: &Path, what: &str) -> Result<(), ApiError> {
 }
 
 /// What is no block device has to be a directory.
-pub(super) fn refuse_file(path: &Path, what: &str) -> Result<(), ApiError> {
+fn refuse_file(path: &Path, what: &str) -> Result<(), ApiError> {
     if path.is_dir() {
         return Ok(());
     }
@@ -75,6 +75,21 @@ fn refuse_exposed(path: &Path, what: &str) -> Result<(), ApiError> {
         // Why it can't be looked at is found out by using it.
         Ok(None) | Err(_) => Ok(()),
     }
+}
+
+/// Refuses a directory that can't be opened as a disk, as far as that can be told without writing
+/// to it.
+pub(super) fn refuse_unusable(path: &Path, what: &str) -> Result<(), ApiError> {
+    refuse_file(path, what)?;
+    refuse_exposed(path, what)?;
+    let Some(process) = lock_holder(&path.join(LOCK)) else { return Ok(()) };
+    let advice = "Choose another disk, or end what uses it";
+    Err(ApiError::new(ErrorCode::DiskInUse, what, held(&process), advice))
+}
+
+/// That another process has the directory's lock.
+fn held(process: &str) -> String {
+    format!("process {process} uses it as its disk")
 }
 
 /// The smallest unit of direct I/O on files in the directory.
@@ -103,7 +118,7 @@ pub(super) fn open(
         check_marker(path, marker)?;
     }
     let lock = lock_file(&path.join(LOCK)).map_err(|e| trouble(path, e))?;
-    let lock = lock.map_err(|pid| Trouble::Held(format!("process {pid} uses it as its disk")))?;
+    let lock = lock.map_err(|process| Trouble::Held(held(&process)))?;
     if marker.is_none() {
         *marker = Some(read_or_make_marker(path).map_err(|e| trouble(path, e))?);
     }

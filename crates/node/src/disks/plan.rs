@@ -38,7 +38,7 @@ impl Disks {
         let name = name.unwrap_or_else(|| default_name(&path));
         refuse_duplicate(&self.lock(), &path, &name, &what)?;
         if device_number(&path).map_err(|e| system(&what, &e))?.is_none() {
-            directory::refuse_file(&path, &what)?;
+            directory::refuse_unusable(&path, &what)?;
             let finds = directory::replicas(&path);
             let told = match finds.len() {
                 0 => "it is a directory, and nothing in it is deleted".to_owned(),
@@ -84,9 +84,14 @@ mod tests {
         disks.add(&place.disk, None, false).unwrap();
         let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
         let replica = made.newest.superblock.replica;
-        drop((made, disks));
         let other = self::place();
-        let (disks, _) = Disks::open(other.state.clone(), node()).unwrap();
+        let (of_another, _) = Disks::open(other.state.clone(), node()).unwrap();
+        let planned = of_another.plan_addition(&place.disk, None, false).unwrap_err();
+        let refused = of_another.add(&place.disk, None, false).unwrap_err();
+        assert_eq!(planned.code, ErrorCode::DiskInUse);
+        assert_eq!(planned, refused, "what would be done is what is done");
+        drop((made, disks));
+        let disks = of_another;
         let planned = disks.plan_addition(&place.disk, None, false).unwrap();
         assert_eq!(planned.told, "it is a directory that holds 1 replica(s)");
         assert_eq!(planned.finds[0].replica, replica);

@@ -224,7 +224,12 @@ pub async fn add_disk(node: &Arc<Node>, query: AddDiskPlanQuery) -> Result<PlanA
         0 => "",
         _ => "; those that no volume has any more are deleted then",
     };
-    plan.removes.extend(unwanted.into_iter().map(|one| on_disk(node, &found.name, one)));
+    for one in unwanted {
+        // What it knew of itself is long past: it lacks what was written since.
+        let (volume, state) =
+            (local::volume_name(node, one).await, evenkeel_api::types::ReplicaState::Stale);
+        plan.removes.push(LostReplica { volume, state, ..on_disk(node, &found.name, one) });
+    }
     let message = format!("disk {} would be added; {}{then}", found.name, found.told);
     Ok(answer(plan, message))
 }

@@ -15,7 +15,7 @@ use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, ViewText};
 use crate::disks::NewReplica;
 use crate::late_disks;
 use crate::node::Node;
-use crate::volumes::lookup::unexpected;
+use crate::volumes::lookup::{find, unexpected};
 
 /// How long whoever asks for a replica to be closed or deleted waits for others to let go of it,
 /// and then for its disk. What has not ended by then goes on by itself.
@@ -128,15 +128,23 @@ pub async fn unwanted_of<'a>(node: &Node, found: &'a [Superblock]) -> Vec<&'a Su
     found.iter().filter(|found| unwanted.contains(&found.replica)).collect()
 }
 
-/// That replicas of a disk which was added are deleted, a sentence each.
+/// That replicas of a disk which was added go with the next sweep, a sentence each.
 pub async fn told_of_unwanted(node: &Node, found: &[Superblock]) -> Vec<String> {
-    let tell = |found: &Superblock| {
-        let Superblock { replica, name, .. } = found;
-        format!(
-            "its replica {replica} of volume {name} is deleted: the volume does not have it any more"
-        )
-    };
-    unwanted_of(node, found).await.into_iter().map(tell).collect()
+    let mut told = Vec::new();
+    for found in unwanted_of(node, found).await {
+        let (replica, name) = (found.replica, volume_name(node, found).await);
+        told.push(format!(
+            "its replica {replica} of volume {name} is deleted within a minute: no volume has it any more"
+        ));
+    }
+    told
+}
+
+/// The name of a replica's volume now, or the one that the replica knows if there is no such volume
+/// any more.
+pub async fn volume_name(node: &Node, superblock: &Superblock) -> String {
+    let found = find(node, "", &superblock.volume.to_string()).await;
+    found.map_or_else(|_| superblock.name.clone(), |found| found.stored.record.name)
 }
 
 /// Whether the coordinator says now that a replica is one of a stopped volume.
