@@ -56,6 +56,8 @@ use space::{Asked, Question, Sampler, Space};
 use states::{EntryState, Hold, KnownState, Retry, Trouble};
 
 const FILE: &str = "disks.json";
+/// Most volumes that a refusal names.
+const MAX_NAMED: usize = 20;
 /// How long the start waits for disks to be opened. One that hangs is opened when it answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -477,7 +479,14 @@ impl Disks {
             let (entry, position) =
                 entries.iter().find_map(|e| e.position(replica).map(|p| (e, p)))?;
             let known = &entry.replicas[position];
-            let is_gone = matches!(known.state, KnownState::FileGone(_));
+            // Its disk is there, and nothing is where it was.
+            let is_absent = matches!(
+                known.state,
+                KnownState::Waiting(Trouble::Absent(_), _)
+                    | KnownState::Opening(Trouble::Absent(_), _)
+            );
+            let is_gone = matches!(known.state, KnownState::FileGone(_))
+                || (is_absent && entry.state.hold().is_some());
             let remembered = known.superblock.as_ref().filter(|_| is_gone);
             (known.path.clone(), remembered.map(|superblock| superblock.view.clone()))
         };
@@ -655,15 +664,22 @@ fn removable(
         let is_unwanted = replica.is_some_and(|replica| unwanted.contains(&replica));
         !is_unwanted || !matches!(known.state, KnownState::Waiting(..))
     };
-    match entries[index].replicas.iter().filter(counts).count() {
-        0 => Ok(index),
-        count => Err(ApiError::new(
-            ErrorCode::DiskHasReplicas,
-            what,
-            format!("it holds {count} replica(s)"),
-            "Fail and remove those replicas from their volumes, or delete the volumes, first",
-        )),
+    let held: Vec<&Known> = entries[index].replicas.iter().filter(counts).collect();
+    if held.is_empty() {
+        return Ok(index);
     }
+    let volumes: BTreeSet<&str> = held.iter().map(|known| known.volume_name()).collect();
+    let named: Vec<&str> = volumes.iter().copied().take(MAX_NAMED).collect();
+    let more = match volumes.len().saturating_sub(named.len()) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let (count, volumes) = (held.len(), named.join(", "));
+    let why = format!("it holds {count} replica(s), of: {volumes}{more}");
+    let advice = format!(
+        "Move each to another disk first: `evenkeel replica move VOLUME NODE:{name} --to NODE`; or delete the volumes"
+    );
+    Err(ApiError::new(ErrorCode::DiskHasReplicas, what, why, advice))
 }
 
 fn find(entries: &[Entry], name: &str, what: &str) -> Result<usize, ApiError> {

@@ -197,7 +197,9 @@ impl Obstacle {
             ),
             Self::Lost { place, reason } => (
                 format!("the replica on {place} does not come back: {reason}"),
-                format!("take another one in its place: evenkeel replica replace {name} {place}"),
+                format!(
+                    "put its disk in order, and mount it again if it was unmounted; else take another one in its place: evenkeel replica replace {name} {place}"
+                ),
             ),
             Self::Faulty { place, reason, .. } => (
                 format!("the replica on {place} is faulty: {reason}"),

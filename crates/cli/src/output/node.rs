@@ -157,7 +157,8 @@ pub fn disks(answer: &DisksAnswer) -> String {
         for replica in &disk.replicas {
             if let Some(problem) = &replica.problem {
                 let what = if replica.file_gone { "file gone:" } else { "not served:" };
-                table.note(format!("{} {problem}", what.bad()));
+                let of = replica.volume.as_ref().map(|volume| format!(" volume {volume}:"));
+                table.note(format!("{}{} {problem}", what.bad(), of.unwrap_or_default()));
             }
             if let Some(warning) = &replica.warning {
                 table.note(format!("{} {warning}", "warning:".warning()));
@@ -183,7 +184,8 @@ fn disk_cells(disk: &Disk) -> Vec<String> {
         disk.name.bold(),
         kind.to_owned(),
         size(disk.size),
-        size(disk.free),
+        // What is free on a disk that can't be used is of no use to anybody.
+        if disk.problem.is_some() { "-".to_owned() } else { size(disk.free) },
         promised(disk),
         disk.replicas.len().to_string(),
         disk.path.clone(),

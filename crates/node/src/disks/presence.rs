@@ -323,6 +323,7 @@ impl Disks {
 }
 
 const DEVICE: &str = "device";
+const FILE: &str = "file";
 
 /// Why what was open at this path is not there any more.
 fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
@@ -335,6 +336,13 @@ fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
         Place::Another if what == DEVICE => Some(format!(
             "another {what} is at {path}: the one in use was pulled out, or given another path; it is opened anew when it is back"
         )),
+        // Its directory is where it was.
+        Place::Gone if what == FILE => Some(format!(
+            "there is no {what} at {path} any more: it was deleted or moved while it was in use"
+        )),
+        Place::Another if what == FILE => {
+            Some(format!("another {what} is at {path}: the one in use was deleted or moved"))
+        }
         Place::Gone => Some(format!(
             "there is no {what} at {path} any more: it was deleted, moved or unmounted while it was in use; if it was unmounted, mount it again"
         )),
@@ -465,7 +473,7 @@ impl Known {
         if let Some(Place::Here { has_other_names }) = place {
             self.note_names(has_other_names);
         }
-        match (disk_gone, place.map(|place| why_gone("file", path, place))) {
+        match (disk_gone, place.map(|place| why_gone(FILE, path, place))) {
             (Some(why), _) => self.note_gone(Some(why.clone())),
             (None, Some(why)) => self.note_gone(why),
             (None, None) => {}

@@ -71,7 +71,7 @@ fn a_replica_whose_file_is_gone_is_not_worth_waiting_for() {
     let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music, &IN_SYNC);
     assert_eq!(failure.exit, Exit::Degraded);
     assert_eq!(failure.why, "the replica on n2:fast does not come back: its file was deleted");
-    let expected = "take another one in its place: evenkeel replica replace music n2:fast";
+    let expected = "put its disk in order, and mount it again if it was unmounted; else take another one in its place: evenkeel replica replace music n2:fast";
     assert_eq!(failure.remedy, expected);
     assert_eq!(hopeless(&music, &Goal::Volume(WaitFor::Degraded)), None);
 }
