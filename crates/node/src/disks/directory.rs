@@ -273,7 +273,10 @@ fn waiting(path: &Path, trouble: Trouble) -> Known {
 }
 
 fn unread(path: &Path, newest: Option<Superblock>, trouble: Trouble) -> Known {
-    tracing::warn!(path = %path.display(), why = trouble.why(), "a replica cannot be opened yet");
+    // That its file system is read-only was said when it was closed, and is found at each try.
+    if trouble != Trouble::ReadOnly {
+        tracing::warn!(path = %path.display(), why = trouble.why(), "a replica cannot be opened yet");
+    }
     Known::new(path, newest, KnownState::Waiting(trouble, Retry::first(Instant::now())))
 }
 

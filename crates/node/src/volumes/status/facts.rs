@@ -49,7 +49,10 @@ pub(super) fn of_attached(
     by_mirror(view, |replica| {
         let mut facts = of_replica(node, &record, replica);
         facts.apart = apart.contains(&replica.id);
-        facts.unserved = facts.unserved.or_else(|| unserved.get(&replica.id).cloned());
+        facts.unserved = facts
+            .unserved
+            .or_else(|| unserved.get(&replica.id).cloned())
+            .or_else(|| node.volumes.gone.unserved(replica.id));
         facts.file_gone = facts.file_gone.or_else(|| node.volumes.gone.why(replica.id));
         let Some(peer) = core.replicas.iter().find(|peer| peer.replica == replica.id) else {
             return facts;

@@ -1,7 +1,8 @@
 //! Replicas of attached volumes that are served, and gone when their nodes' daemons end: their
 //! files were deleted, or their disks moved or unmounted. No operation fails, so no primary learns
 //! of that from a session. Those of this node are known by looks at its disks; other nodes are
-//! asked now and then, so that a status tells of all of them without a wait.
+//! asked now and then, so that a status tells of all of them without a wait. So is why a replica is
+//! not served: a primary connects to no faulty one, and learns nothing of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord};
 
 use super::hearing::{self, Heard};
 use crate::coordinator::PlacedReplica;
+use crate::disks::Unserved;
 use crate::node::Node;
 use crate::volumes::lookup::place_of;
 use crate::volumes::{Attached, lock};
@@ -20,17 +22,28 @@ const PAUSE: Duration = Duration::from_secs(3);
 
 /// Why each of them is gone then, as its node has said last.
 #[derive(Debug, Default)]
-pub struct Gone(Mutex<BTreeMap<ReplicaId, String>>);
+pub struct Gone {
+    files: Mutex<BTreeMap<ReplicaId, String>>,
+    /// Those that their nodes do not serve, as these have said when they were asked last.
+    unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
+}
 
 impl Gone {
     pub(super) fn why(&self, replica: ReplicaId) -> Option<String> {
-        lock(&self.0).get(&replica).cloned()
+        lock(&self.files).get(&replica).cloned()
+    }
+
+    /// Why its node does not serve a replica, if it has said so when it was asked last.
+    pub(super) fn unserved(&self, replica: ReplicaId) -> Option<Unserved> {
+        lock(&self.unserved).get(&replica).cloned()
     }
 
     /// Takes note of what is so now of these replicas, and forgets all others. Of a node that has
     /// not answered what it said last stays. Returns the replicas of which it is news.
     fn note(&self, asked: &[(NodeId, ReplicaId)], heard: &Heard) -> Vec<ReplicaId> {
-        let mut gone = lock(&self.0);
+        let unserved = asked.iter().filter_map(|(_, id)| Some((*id, heard.unserved(*id)?)));
+        *lock(&self.unserved) = unserved.collect();
+        let mut gone = lock(&self.files);
         let before = std::mem::take(&mut *gone);
         for (node, replica) in asked {
             let last = before.get(replica).filter(|_| heard.answered(*node) == Some(false));

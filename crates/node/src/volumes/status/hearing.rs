@@ -59,6 +59,13 @@ impl Heard {
         Self { nodes: nodes.into(), ..Self::default() }
     }
 
+    /// With a replica that its node does not serve.
+    #[cfg(test)]
+    pub(super) fn with_unserved(mut self, replica: ReplicaId, why: Unserved) -> Self {
+        self.unserved.insert(replica, why);
+        self
+    }
+
     /// Why its node does not serve a replica, if it has said so.
     pub(super) fn unserved(&self, replica: ReplicaId) -> Option<Unserved> {
         self.unserved.get(&replica).cloned()

@@ -30,3 +30,15 @@ fn what_a_silent_node_said_last_stays_and_what_is_asked_no_more_is_forgotten() {
     gone.note(&[], &Heard::default());
     assert_eq!(gone.why(ReplicaId(12)), None);
 }
+
+#[test]
+fn why_a_replica_is_not_served_is_known_while_its_node_says_so() {
+    let gone = Gone::default();
+    let read_only = Unserved::Unusable("its file system is read-only".into());
+    let told = heard([true, true], &[]).with_unserved(ReplicaId(12), read_only.clone());
+    assert_eq!(gone.note(&ASKED, &told), []);
+    assert_eq!(gone.unserved(ReplicaId(11)), None);
+    assert_eq!(gone.unserved(ReplicaId(12)), Some(read_only));
+    gone.note(&ASKED, &heard([true, false], &[]));
+    assert_eq!(gone.unserved(ReplicaId(12)), None, "nobody says so any more");
+}
