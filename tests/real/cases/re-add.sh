@@ -119,12 +119,15 @@ read_only() {
     # The same while the volume is attached nowhere.
     ek 1 detach $vol --quiet
     fail_file_system
+    await "it is closed" is_closed
     uri=$(attach $vol nbd)
     await "why it lacks writes is said" says_read_only $vol "it lacks writes"
     refused 4 "read-only" ek 1 replica re-add $vol n2:disk
     mended
     await "it returns by itself" ek 1 volume status $vol --check
 }
+
+is_closed() { disk_list 2 | jq -e '.disks[] | select(.node.name == "n2") | .replicas | all(.problem != null)'; }
 
 fail_file_system() {
     mount -o remount,abort "$work/mnt" || skip "no file system can be made to fail"
