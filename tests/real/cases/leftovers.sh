@@ -37,7 +37,7 @@ ek 2 mount $vol "$work/mount" --mkfs ext4 --quiet
 kill_node 2
 start_node 2
 ! touch "$work/mount/file" 2> /dev/null || die "the mount of a killed daemon lives on"
-missed() { ek 2 volume list --unhealthy | grep -q "$vol .*block device could not be made yet: .*mounted at $work/mount"; }
+missed() { ek 2 volume list --unhealthy | grep -q "its block device could not be made yet: .*mounted at $work/mount"; }
 await "the list names the volume whose mount is dead" missed
 refused 6 "could not be made yet" ek 2 volume status $vol --check
 ek 2 node status | grep -q "cannot show volume $vol again" || die "$(ek 2 node status)"

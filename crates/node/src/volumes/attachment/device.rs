@@ -48,6 +48,7 @@ pub(in crate::volumes) async fn make_device(
             device_error(&what, &error)
         })?;
         let device = Device { path: made.link.clone(), kind: made.kind.to_string() };
+        node.volumes.leftovers.made(&made.device);
         turn.device(&shown_of, Some(device));
         Ok(made)
     });

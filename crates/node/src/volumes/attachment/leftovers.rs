@@ -47,6 +47,11 @@ impl Leftovers {
         }
     }
 
+    /// A device was made, perhaps under the name of one that is gone.
+    pub(super) fn made(&self, device: &std::path::Path) {
+        lock(&self.0).retain(|leftover| leftover.device != device);
+    }
+
     /// Those that are used still. Others are forgotten. It asks the kernel for users.
     fn told(&self, node: &str) -> Vec<Told> {
         let known = lock(&self.0).clone();

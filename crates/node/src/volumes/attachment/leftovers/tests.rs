@@ -22,3 +22,14 @@ fn a_device_that_nobody_uses_any_more_is_forgotten() {
     assert_eq!(leftovers.told("n1"), []);
     assert!(lock(&leftovers.0).is_empty());
 }
+
+#[test]
+fn a_device_that_is_made_under_the_name_of_a_dead_one_is_not_told_as_dead() {
+    let leftovers = Leftovers::default();
+    let used = ["/dev/loop7", "/dev/loop8"]
+        .map(|device| StillUsed { device: PathBuf::from(device), users: Vec::new() });
+    leftovers.note("music", &used);
+    leftovers.made(std::path::Path::new("/dev/loop7"));
+    let left: Vec<_> = lock(&leftovers.0).iter().map(|it| it.device.clone()).collect();
+    assert_eq!(left, [PathBuf::from("/dev/loop8")]);
+}
