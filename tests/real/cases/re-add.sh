@@ -66,7 +66,7 @@ medium() {
     for n in 1 2; do
         ek $n volume status $vol > "$work/status"
         grep -q "its disk reported an error: when the disk is in order, bring it back by" "$work/status" || die "n$n does not say why it failed: $(< "$work/status")"
-        refused 4 "input/output error" ek $n replica re-add $vol n2:disk
+        refused 4 "reported an error" ek $n replica re-add $vol n2:disk
         is_faulty n2 medium || die "$(of_replica n2 .)"
     done
     grep -q "a disk reported an error.*Input/output error" "$work/n2/node.log" || die "the log of its node does not say which error"
