@@ -23,8 +23,9 @@ fn a_full_disk_is_reported_as_such_and_hurts_nothing_else() {
     let refused = client.call(Request::Write(12 << 20, pattern(2, 4096), false));
     assert_eq!(refused, Err(RequestError::NoSpace));
     let event = cluster.wait_for("error", |e| matches!(e, EngineEvent::DiskError { .. }));
-    assert!(format!("{event:?}").contains("Write of 4096 bytes"), "{event:?}");
+    // Before anything is judged: the limit is the whole process's.
     set(None.or(maximum));
+    assert!(format!("{event:?}").contains("writing 4096 bytes"), "{event:?}");
     assert_eq!(client.read(0, 4096), pattern(1, 4096));
     assert_eq!(client.call(Request::Write(12 << 20, pattern(2, 4096), false)), Ok(Answer::Done));
     assert_eq!(cluster.status(0).replicas[0].disk.kinds[1].errors, 1);
