@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 const NODE: &str = r#"{"version":1,"node":{"id":"","name":"n1","cluster":"home","software":"0.1.0","pid":7,
-"started":0,"addresses":[],"authentication":"shared-key","coordinator":{"id":null,"here":false,"address":null,
+"started":0,"addresses":[],"authentication":"mutual-tls","coordinator":{"id":null,"here":false,"address":null,
 "reachable":false,"unreachable_since":1,"message":"it does not answer"},"workers":1,"memory":{"per_volume":0,
 "buffers":0,"buffers_used":0},"disks":0,"replicas":0,"attached":[],"warnings":[]}}"#;
 
