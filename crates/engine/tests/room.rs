@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use crate::common::client::{Answer, Client, Request};
-use crate::common::{Cluster, Shape, ask, open_direct, pattern, read_newest};
+use crate::common::{Cluster, Shape, ask, open_direct, open_regions, pattern, read_newest};
 use evenkeel_core::Settings;
 use evenkeel_engine::{EngineError, RoomStep, RoomTask};
 use evenkeel_format::{DATA_OFFSET, disk_length, metadata_offset};
@@ -90,12 +90,12 @@ fn is_damage_found(cluster: &Cluster, client: &Client, offset: u64) -> bool {
     !matches!(client.call(Request::Read(offset / 4096 * 4096, 4096)), Ok(Answer::Data(_)))
 }
 
-/// Waits until no region is open, after which a restart forgets no checksum.
+/// Waits until no region is open, on the disk too, after which a restart forgets no checksum.
 fn stabilize(cluster: &Cluster) {
-    while cluster.status(0).replicas[0].core.open_regions > 0 {
+    let is_open = || cluster.status(0).replicas[0].core.open_regions > 0;
+    while is_open() || !open_regions(&cluster.path(0, 0)).is_empty() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    std::thread::sleep(Duration::from_millis(200));
 }
 
 /// Data length and metadata offset on the disk, both slots of which are whole.

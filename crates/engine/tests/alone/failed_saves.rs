@@ -7,21 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::client::{Answer, Request};
-use crate::common::{Cluster, Shape, open_direct, pattern, read_newest};
+use crate::common::{Cluster, Shape, open_regions, pattern};
 use evenkeel_core::Settings;
-use evenkeel_engine::{EngineEvent, read_metadata};
+use evenkeel_engine::EngineEvent;
 use evenkeel_format::{TABLE_LENGTH, TableCopy, newest_table};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Bytes of a region.
 const REGION: u64 = 1 << 20;
-
-/// The open regions that a start would find.
-fn open_regions(path: &Path) -> Vec<u64> {
-    let newest = read_newest(path);
-    let found = read_metadata(open_direct(path), &newest.superblock).expect("readable");
-    found.open_regions.into_iter().flat_map(|table| table.open).collect()
-}
 
 /// Both copies of the first slot's table.
 fn copies(path: &Path) -> [Vec<u8>; 2] {

@@ -141,6 +141,13 @@ pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
         .collect()
 }
 
+/// The open regions that a start would find.
+pub fn open_regions(path: &Path) -> Vec<u64> {
+    let newest = read_newest(path);
+    let found = read_metadata(open_direct(path), &newest.superblock).expect("readable");
+    found.open_regions.into_iter().flat_map(|table| table.open).collect()
+}
+
 /// Reads the superblocks of a replica's file.
 pub fn read_newest(path: &Path) -> evenkeel_format::Newest {
     let file = File::open(path).expect("opens");
