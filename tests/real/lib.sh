@@ -192,6 +192,17 @@ interrupted() {
     exit 130
 }
 
+# end_nodes N…: all of these at once; one that does not end within 15 s is killed.
+end_nodes() {
+    local n
+    for n in "$@"; do kill -TERM "${pids[$n]}" 2>/dev/null || true; done
+    for n in "$@"; do
+        for _ in $(seq 150); do kill -0 "${pids[$n]}" 2>/dev/null || break; sleep 0.1; done
+        kill -KILL "${pids[$n]}" 2>/dev/null || true
+        wait "${pids[$n]}" 2>/dev/null || true
+    done
+}
+
 cleanup() {
     local status=$? n point loop
     trap - EXIT INT TERM
@@ -201,12 +212,9 @@ cleanup() {
         case $point in "$work"/mnt*) umount "$point" || umount -l "$point" ;; esac
     done
     for n in "${helpers[@]}"; do kill "$n" 2> /dev/null; done
-    for n in $(printf '%s\n' "${!pids[@]}" | sort -rn); do kill -TERM "${pids[$n]}" 2>/dev/null || true; done
-    for n in "${!pids[@]}"; do
-        for _ in $(seq 150); do kill -0 "${pids[$n]}" 2>/dev/null || break; sleep 0.1; done
-        kill -KILL "${pids[$n]}" 2>/dev/null || true
-        wait "${pids[$n]}" 2>/dev/null || true
-    done
+    # The coordinator's last: the others need it to detach what they have attached.
+    end_nodes $(printf '%s\n' "${!pids[@]}" | grep -vx 1)
+    end_nodes $(printf '%s\n' "${!pids[@]}" | grep -x 1)
     [ -z "${netns:-}" ] || for n in $(ip netns list | awk -v name="$netns" '$1 == name || index($1, name "-") == 1 {print $1}'); do ip netns del "$n"; done
     for loop in $(losetup -nO NAME,BACK-FILE 2>/dev/null | awk -v d="$work/" 'index($2, d) == 1 {print $1}'); do losetup -d "$loop" || true; done
     grep -oE "^[^ ]+ $work/[^ ]+" /proc/mounts | cut -d' ' -f2 | tac | while read -r point; do umount -l "$point" || true; done

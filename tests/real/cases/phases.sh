@@ -83,6 +83,8 @@ there() (
 )
 sockets() { find /proc/"${pids[$1]}"/fd -lname 'socket:*' 2> /dev/null | wc -l; }
 as_before() { there > "$work/after" 2>&1; cmp -s "$work/before" "$work/after"; }
+# is_quiet: whether two looks agree. A node that saves something at that moment has a file more.
+is_quiet() { there > "$work/before" 2>&1; sleep 0.5; as_before; }
 
 # trace OPTION…: begins a tracer. One that finds a thread that ends just then gives up, and another one is begun.
 trace() {
@@ -165,9 +167,9 @@ esac
 make_ready; round=1; run_verb > /dev/null; await "$verb" is_done; undo
 make_ready; round=2; boundaries > "$work/boundaries"; await "$verb" is_done; undo
 count=$(wc -l < "$work/boundaries")
-await "all is quiet" ek 3 volume list --quiet
+await "all answer" ek 3 volume list --quiet
 sleep 1
-there > "$work/before" 2>&1
+await "all is quiet" is_quiet
 most=$(($(sockets 2) + $(sockets 3) + 8))
 say "$verb has $count boundaries"
 reached=0
