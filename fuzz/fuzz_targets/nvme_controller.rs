@@ -65,7 +65,7 @@ impl Target {
         let is_discovery = mode & 4 != 0;
         let kind = if is_discovery { Kind::Discovery } else { Kind::Volume };
         let hosts = Hosts::named([HOST.to_owned()]);
-        let identifiers = Identifiers::of_node(3).expect("it is a node");
+        let identifiers = Identifiers::of_attachment(3);
         let mut subsystem =
             Subsystem::new(NAME.to_owned(), kind, hosts, Limits::default(), identifiers);
         let (queue, admin) = connect(&framing, &mut subsystem);
@@ -78,7 +78,7 @@ impl Target {
     /// Gives the queue bytes. Returns whether it goes on.
     fn receive(&mut self, bytes: &[u8], commands: usize) -> bool {
         let subject = match self.is_discovery {
-            true => Subject::Discovery(&self.directory),
+            true => Subject::Discovery(&self.directory, [127, 0, 0, 1].into()),
             false => Subject::Volume(&VOLUME),
         };
         let facts = Facts { serial: "a5", firmware: "1.2", subsystem: NAME, subject };

@@ -79,7 +79,7 @@ struct Accepted {
 impl Target {
     fn new(cluster: &Cluster, address: SocketAddr, host: &str, size: u64) -> Self {
         let hosts = Hosts::named([host.to_owned()]);
-        let identifiers = || Identifiers::of_node(0).expect("it is a node");
+        let identifiers = || Identifiers::of_attachment(0);
         let subsystem = |name: &str, kind, hosts| {
             Subsystem::new(name.to_owned(), kind, hosts, Limits::default(), identifiers())
         };
@@ -232,7 +232,11 @@ impl Target {
         let Shared { volume: of_volume, discovery, directory, .. } = &mut *shared;
         let (subsystem, subject, called) = match kind {
             Kind::Volume => (of_volume, Subject::Volume(&volume), NAME),
-            Kind::Discovery => (discovery, Subject::Discovery(directory), Subsystem::DISCOVERY),
+            Kind::Discovery => (
+                discovery,
+                Subject::Discovery(directory, [127, 0, 0, 1].into()),
+                Subsystem::DISCOVERY,
+            ),
         };
         let facts = Facts { serial: "evenkeel-test", firmware: "0.1", subsystem: called, subject };
         let Some(controller) = subsystem.controller(identifier) else { return Ok(false) };

@@ -2,6 +2,8 @@
 //!
 //! A directory has one record for each subsystem and address. A host sees the records of the
 //! subsystems that permit it, and only these; whoever keeps a connection is told when they change.
+//! In place of an address that stands for all of a node's (0.0.0.0), a host is told the one by which
+//! it asks.
 //!
 //! ```text
 //! record: 0 transport   1 family   2 subsystem's type   3 requirements   4..6 port
@@ -9,7 +11,7 @@
 //!   256..512 subsystem's name   512..768 address   768..1024 transport's own
 //! ```
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::command::Status;
 use super::controller::{Hosts, put_text};
@@ -102,11 +104,17 @@ impl Directory {
         })
     }
 
-    /// Fills `part` with the log page that this host sees, from an offset on, and zeroes behind.
+    /// Fills `part` with the log page that this host sees which asks by this address, from an offset
+    /// on, and zeroes behind.
     ///
     /// # Errors
     /// [`Status::InvalidField`] if the page ends before the offset.
-    pub(super) fn read(&self, host: &str, offset: u64, part: &mut [u8]) -> Result<(), Status> {
+    pub(super) fn read(
+        &self,
+        (host, reached): (&str, IpAddr),
+        offset: u64,
+        part: &mut [u8],
+    ) -> Result<(), Status> {
         let count = visible(&self.records, host).count();
         let offset = usize::try_from(offset).map_err(|_| Status::InvalidField)?;
         if offset > (1 + count) * RECORD_LENGTH {
@@ -115,7 +123,7 @@ impl Directory {
         let mut header = [0; RECORD_LENGTH];
         header[..8].copy_from_slice(&self.generation.to_le_bytes());
         header[8..16].copy_from_slice(&(count as u64).to_le_bytes());
-        let records = visible(&self.records, host).map(Record::bytes);
+        let records = visible(&self.records, host).map(|record| record.bytes(reached));
         let skipped = offset / RECORD_LENGTH;
         let rest = std::iter::once(header).chain(records).skip(skipped);
         let mut filled = 0;
@@ -143,14 +151,20 @@ struct Shown<'a>(&'a Record);
 
 impl PartialEq for Shown<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.0.bytes() == other.0.bytes()
+        let anywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        self.0.bytes(anywhere) == other.0.bytes(anywhere)
     }
 }
 
 impl Record {
-    fn bytes(&self) -> [u8; RECORD_LENGTH] {
+    /// As a host sees it that asks by this address.
+    fn bytes(&self, reached: IpAddr) -> [u8; RECORD_LENGTH] {
         let mut bytes = [0; RECORD_LENGTH];
-        let is_ipv4 = self.address.is_ipv4();
+        let address = match self.address.ip() {
+            any if any.is_unspecified() => reached.to_canonical(),
+            one => one,
+        };
+        let is_ipv4 = address.is_ipv4();
         // TREQ: a secure channel is required, or not; flow control may be left out.
         let (required, kind) = match self.security {
             Security::None => (0b110, 0),
@@ -169,7 +183,7 @@ impl Record {
         let name = self.subsystem.as_bytes();
         let length = name.len().min(255);
         bytes[256..256 + length].copy_from_slice(&name[..length]);
-        put_text(&mut bytes[512..768], &self.address.ip().to_string());
+        put_text(&mut bytes[512..768], &address.to_string());
         bytes[768] = kind;
         bytes
     }

@@ -25,7 +25,7 @@ impl Bench {
     fn new(host: Host) -> Self {
         let mut host = host;
         let name = Subsystem::DISCOVERY.to_owned();
-        let identifiers = Identifiers::of_node(0).unwrap();
+        let identifiers = Identifiers::of_attachment(0);
         let limits = Limits::default();
         let mut subsystem =
             Subsystem::new(name, Kind::Discovery, Hosts::everyone(), limits, identifiers);
@@ -48,7 +48,7 @@ impl Bench {
 
     /// What the queue answers to these bytes.
     fn receive(&mut self, bytes: &[u8]) -> Result<Vec<u8>, End> {
-        let subject = Subject::Discovery(&self.directory);
+        let subject = Subject::Discovery(&self.directory, [127, 0, 0, 1].into());
         let facts = Facts { serial: "a5", firmware: "1", subsystem: Subsystem::DISCOVERY, subject };
         let controller = self.subsystem.controller(0).unwrap();
         let mut out = Vec::new();

@@ -114,7 +114,7 @@ impl Controller {
     fn identify(&self, command: &AdminCommand<'_>, facts: &Facts<'_>) -> Result<Vec<u8>, Status> {
         let namespace = match facts.subject {
             Subject::Volume(volume) => Some(volume.namespace),
-            Subject::Discovery(_) => None,
+            Subject::Discovery(..) => None,
         };
         let identity = Identity {
             serial: facts.serial,

@@ -1,5 +1,7 @@
 //! What a controller knows of what lies behind it, at the moment of a command.
 
+use std::net::IpAddr;
+
 use super::identify::Namespace;
 use crate::nvme::discovery::Directory;
 
@@ -64,8 +66,8 @@ pub struct Volume {
 pub enum Subject<'a> {
     /// A volume.
     Volume(&'a Volume),
-    /// What hosts can discover.
-    Discovery(&'a Directory),
+    /// What hosts can discover, and by which address of this node the host asks.
+    Discovery(&'a Directory, IpAddr),
 }
 
 /// What a controller knows.

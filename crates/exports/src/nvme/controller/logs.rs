@@ -48,13 +48,13 @@ impl Controller {
                 let page = self.volume_page(&ask, command.entry.namespace, facts, volume)?;
                 copy(&page, ask.offset, &mut part)?;
             }
-            Subject::Discovery(directory) if ask.log == DISCOVERY => {
-                directory.read(&self.host.name, ask.offset, &mut part)?;
+            Subject::Discovery(directory, reached) if ask.log == DISCOVERY => {
+                directory.read((&self.host.name, reached), ask.offset, &mut part)?;
             }
-            Subject::Discovery(_) if ask.log == SUPPORTED => {
+            Subject::Discovery(..) if ask.log == SUPPORTED => {
                 copy(&supported(&OF_DISCOVERY), ask.offset, &mut part)?;
             }
-            Subject::Discovery(_) => return Err(Status::InvalidLogPage),
+            Subject::Discovery(..) => return Err(Status::InvalidLogPage),
         }
         if !ask.retains_event {
             self.events.read(ask.log);

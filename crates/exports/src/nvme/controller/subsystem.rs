@@ -1,8 +1,8 @@
 //! Subsystems: whom a Connect lets in (Base 6.3), and the controllers that it made.
 //!
-//! Controllers are dynamic: each Connect of an admin queue makes one (Base 3.1.1.1). What a node
-//! gives as CNTLID no other node gives, so that a host that reaches a subsystem through several of
-//! them can tell its controllers apart.
+//! Controllers are dynamic: each Connect of an admin queue makes one (Base 3.1.1.1). What one
+//! attachment gives as CNTLID the next one doesn't give, so that a host whose volume has moved to
+//! another node never takes a new controller for an old one.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,21 +16,22 @@ use crate::nvme::command::{Connect, ConnectData, Refusal, Status};
 /// CNTLID of a Connect that asks for a new controller.
 const DYNAMIC: u16 = 0xffff;
 
-/// The identifiers that a node may give to controllers of a subsystem.
+/// The identifiers that one attachment of a volume may give to controllers of its subsystem: none
+/// that an attachment before or after it gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identifiers(RangeInclusive<u16>);
 
 impl Identifiers {
-    /// Controllers that a subsystem may have on one node.
-    pub const PER_NODE: u16 = 63;
-    /// Nodes that have such a range each. Identifiers from FFF0h on are reserved.
-    pub const NODES: u16 = 1024;
+    /// Controllers that a subsystem may have at once.
+    pub const EACH: u16 = 63;
+    /// Ranges of so many. Identifiers from FFF0h on are reserved.
+    pub const RANGES: u16 = 1024;
 
-    /// Those of the node with this index in its cluster; `None` from [`Identifiers::NODES`] on.
+    /// Those of the attachment that follows this generation of the volume's views.
     #[must_use]
-    pub fn of_node(index: u16) -> Option<Self> {
-        let first = (index < Self::NODES).then_some(index * Self::PER_NODE)?;
-        Some(Self(first..=first + Self::PER_NODE - 1))
+    pub fn of_attachment(generation: u64) -> Self {
+        let first = (generation % u64::from(Self::RANGES)) as u16 * Self::EACH;
+        Self(first..=first + Self::EACH - 1)
     }
 
     /// From the first to the last.
@@ -67,7 +68,7 @@ impl Default for Limits {
 }
 
 /// A queue of a subsystem on this node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName {
     /// CNTLID, which is also the result of its Connect.
     pub controller: u16,

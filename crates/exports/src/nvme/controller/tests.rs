@@ -81,7 +81,7 @@ impl Bench {
     pub(super) fn run(&mut self, entry: &Entry, transfer: Transfer) -> Result<Done, Refusal> {
         let subject = match self.controller.kind {
             Kind::Volume => Subject::Volume(&self.volume),
-            Kind::Discovery => Subject::Discovery(&self.directory),
+            Kind::Discovery => Subject::Discovery(&self.directory, [127, 0, 0, 1].into()),
         };
         let facts = Facts { serial: "a5", firmware: "1.2", subsystem: "nqn.disk", subject };
         let slot = Slot::of(self.slot);

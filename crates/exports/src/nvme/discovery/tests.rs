@@ -1,5 +1,8 @@
 use super::*;
 
+/// By which hosts ask.
+const REACHED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
 fn record(subsystem: &str, address: &str, hosts: Hosts) -> Record {
     Record {
         kind: RecordKind::Volume,
@@ -28,7 +31,7 @@ fn directory() -> Directory {
 
 fn read(directory: &Directory, host: &str, offset: u64, length: usize) -> Vec<u8> {
     let mut part = vec![0xff; length];
-    directory.read(host, offset, &mut part).unwrap();
+    directory.read((host, REACHED), offset, &mut part).unwrap();
     part
 }
 
@@ -68,7 +71,7 @@ fn a_record_has_the_bytes_of_the_specification() {
     assert!(first[261..512].iter().chain(&first[768..]).all(|byte| *byte == 0));
     let mut other = record("nqn.y", "[2001:db8::1]:8009", only("nqn.b"));
     (other.kind, other.security) = (RecordKind::Referral, Security::Tls);
-    let bytes = other.bytes();
+    let bytes = other.bytes(REACHED);
     assert_eq!((&bytes[..4], bytes[768]), (&[3, 2, 1, 0b101][..], 2));
     assert_eq!(&bytes[512..768], format!("{:256}", "2001:db8::1").as_bytes());
     assert_eq!(&bytes[32..37], b"8009 ");
@@ -87,7 +90,7 @@ fn the_page_is_the_same_in_parts() {
     assert_eq!(read(&directory, "nqn.a", 3 * 1024, 8), [0; 8]);
     for offset in [3 * 1024 + 4, u64::MAX - 3] {
         let mut part = [0; 4];
-        let result = directory.read("nqn.a", offset, &mut part);
+        let result = directory.read(("nqn.a", REACHED), offset, &mut part);
         assert_eq!(result, Err(Status::InvalidField));
     }
 }
@@ -115,4 +118,29 @@ fn those_are_told_who_see_something_else() {
     assert_eq!(["nqn.a", "nqn.b", "nqn.d"].map(told), [true; 3]);
     let many = vec![record("nqn.x", "192.0.2.1:4420", Hosts::default()); MAX_RECORDS + 1];
     assert_eq!(directory.replace(many).err(), Some(TooMany));
+}
+
+#[test]
+fn an_address_that_stands_for_all_is_told_as_the_one_that_is_used() {
+    let mut directory = Directory::default();
+    let records = ["0.0.0.0:4420", "[::]:4421", "192.0.2.1:4420"];
+    let records = records.map(|address| record("nqn.x", address, Hosts::everyone()));
+    drop(directory.replace(records.to_vec()).unwrap());
+    let told = |reached: &str| {
+        let mut part = vec![0; 4 * RECORD_LENGTH];
+        directory.read(("nqn.a", reached.parse().unwrap()), 0, &mut part).unwrap();
+        let of = |record: &[u8]| {
+            let text = String::from_utf8(record[512..768].to_vec()).unwrap();
+            (record[1], text.trim_end_matches(['\0', ' ']).to_owned())
+        };
+        let records = part.chunks(RECORD_LENGTH).skip(1);
+        records.map(of).collect::<Vec<_>>()
+    };
+    let of = |family, address: &str| (family, address.to_owned());
+    let fixed = of(IPV4, "192.0.2.1");
+    let by_ipv4 = of(IPV4, "192.0.2.7");
+    assert_eq!(told("192.0.2.7"), [by_ipv4.clone(), by_ipv4.clone(), fixed.clone()]);
+    assert_eq!(told("::ffff:192.0.2.7"), [by_ipv4.clone(), by_ipv4, fixed.clone()]);
+    let by_ipv6 = of(IPV6, "2001:db8::7");
+    assert_eq!(told("2001:db8::7"), [by_ipv6.clone(), by_ipv6, fixed]);
 }

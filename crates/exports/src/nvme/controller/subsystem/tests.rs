@@ -7,7 +7,7 @@ const DISK: &str = "nqn.disk";
 
 fn subsystem() -> Subsystem {
     let hosts = Hosts::named(["nqn.a".to_owned(), "nqn.b".to_owned()]);
-    let identifiers = Identifiers::of_node(1).unwrap();
+    let identifiers = Identifiers::of_attachment(1);
     Subsystem::new(DISK.to_owned(), Kind::Volume, hosts, Limits::default(), identifiers)
 }
 
@@ -73,12 +73,12 @@ fn what_does_not_exist_is_pointed_at() {
 }
 
 #[test]
-fn identifiers_of_two_nodes_are_disjoint() {
-    let last = Identifiers::of_node(1023).unwrap();
+fn identifiers_of_two_attachments_are_disjoint() {
+    let last = Identifiers::of_attachment(1023);
     assert_eq!((*last.range().start(), *last.range().end()), (64_449, 64_511));
-    assert_eq!(Identifiers::of_node(1024), None);
-    for node in 1..1024 {
-        let ranges = [node - 1, node].map(|node| Identifiers::of_node(node).unwrap());
+    assert_eq!(Identifiers::of_attachment(1024), Identifiers::of_attachment(0));
+    for generation in 1..1024 {
+        let ranges = [generation - 1, generation].map(Identifiers::of_attachment);
         assert_eq!(ranges[0].range().end() + 1, *ranges[1].range().start());
         assert_eq!(ranges[1].range().len(), 63);
     }
