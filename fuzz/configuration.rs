@@ -19,6 +19,7 @@ const LINES: &[&str] = &[
     "[times]",
     "[nbd]",
     "[nbd.tls]",
+    "[nvme]",
     "name",
     "cluster",
     "state",
@@ -111,7 +112,7 @@ pub fn looks_names_up(text: &str) -> bool {
         }
         _ => true,
     };
-    !config.peer.listen.iter().chain(&config.nbd.listen).all(is_number)
+    !config.peer.listen.iter().chain(&config.nbd.listen).chain(&config.nvme.listen).all(is_number)
 }
 
 /// What is accepted is sound and means the same when it is written again; what is refused is told
@@ -145,7 +146,8 @@ fn check_values(config: &Config) {
     assert!(config.api_socket().as_os_str().len() <= 107);
     let peer = config.peer_listen();
     assert!(!peer.is_empty());
-    for text in peer.iter().chain(&config.nbd.listen).chain(&config.metrics.listen) {
+    let tcp = config.nbd.listen.iter().chain(&config.nvme.listen).chain(&config.metrics.listen);
+    for text in peer.iter().chain(tcp) {
         let address = Address::parse(text).expect("an address");
         assert_eq!(Address::parse(&address.to_string()), Ok(address.clone()), "{text}");
     }

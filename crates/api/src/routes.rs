@@ -25,6 +25,9 @@
 //! | POST | [`DETACH`] | `DetachRequest` | | `DetachAnswer` |
 //! | POST | [`EXPORT_NBD`] | `ExportNbdRequest` | | `ExportAnswer` |
 //! | DELETE | [`EXPORT_NBD`] | | | `DoneAnswer` |
+//! | POST | [`EXPORT_NVME`] | `ExportNvmeRequest` | | `ExportAnswer` |
+//! | DELETE | [`EXPORT_NVME`] | | | `DoneAnswer` |
+//! | DELETE | [`EXPORTS`] | | | `DoneAnswer` |
 //! | PATCH | [`VOLUME`] | `ChangeVolumeRequest` | | `ChangeAnswer` |
 //! | POST | [`VERIFY`] | `VerifyRequest` | | `VolumeAnswer` |
 //! | POST | [`REPLICAS`] | `AddReplicaRequest` | | `ChangeAnswer` |
@@ -81,6 +84,10 @@ pub const ATTACH: &str = "/v1/volumes/{volume}/attach";
 pub const DETACH: &str = "/v1/volumes/{volume}/detach";
 /// Serves an attached volume by NBD.
 pub const EXPORT_NBD: &str = "/v1/volumes/{volume}/exports/nbd";
+/// Serves an attached volume by NVMe over TCP.
+pub const EXPORT_NVME: &str = "/v1/volumes/{volume}/exports/nvme";
+/// All exports of a volume.
+pub const EXPORTS: &str = "/v1/volumes/{volume}/exports";
 /// The replicas of a volume.
 pub const REPLICAS: &str = "/v1/volumes/{volume}/replicas";
 /// Tells a replica something: `action` is `fail`, `remove`, `retire` or `re-add`; `replica` is its

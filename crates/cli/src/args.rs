@@ -16,8 +16,8 @@ mod volume;
 
 pub use agree::AgreeArgs;
 pub use attach::{
-    AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportNbdArgs, Filesystem, MountArgs,
-    UmountArgs,
+    AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportKind, ExportNbdArgs, ExportNvmeArgs,
+    Filesystem, MountArgs, UmountArgs, UnexportArgs,
 };
 pub use care::{BitmapName, IntentArgs, RebuildArgs, VerifyArgs};
 pub use client::{ClientCertificateArgs, ClientCommand};
@@ -34,7 +34,7 @@ pub use replica::{
 pub use reservation::{DropArgs, HostArgs, KeyArgs, KindName, ReservationCommand, ReserveArgs};
 pub use volume::{
     AssembleArgs, ChecksumName, CreateArgs, DeleteArgs, ListArgs, ProtocolName, RenameArgs,
-    StatusArgs, StopArgs, VolumeCommand, VolumeName, WaitFor,
+    StatusArgs, StopArgs, VolumeCommand, WaitFor,
 };
 
 use crate::output::parse_size;
@@ -162,6 +162,7 @@ Examples:
 Examples:
   evenkeel attach music --as none
   evenkeel export nbd music --tcp --client vm1        for a client on another machine
+  evenkeel export nvme music --host NQN               for a host of NVMe over TCP
   evenkeel export list
   evenkeel unexport music"
     )]
@@ -175,11 +176,12 @@ Examples:
   evenkeel export nbd music --tcp --client vm1  where it is attached"
     )]
     Client(ClientCommand),
-    /// End an export
+    /// End the exports of a volume, or one of them
     #[command(after_help = "\
 Examples:
-  evenkeel unexport music")]
-    Unexport(VolumeName),
+  evenkeel unexport music
+  evenkeel unexport music --only nvme")]
+    Unexport(UnexportArgs),
     /// Fail, remove and re-add replicas
     #[command(
         subcommand,

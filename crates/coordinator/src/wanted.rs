@@ -24,6 +24,9 @@ pub struct Shown {
     /// As an NBD export.
     #[serde(default)]
     pub nbd: Option<WantedNbd>,
+    /// As an NVMe export.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvme: Option<WantedNvme>,
 }
 
 /// An NBD export to be made again.
@@ -37,6 +40,15 @@ pub struct WantedNbd {
     /// the node lets connect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<String>,
+}
+
+/// An NVMe export to be made again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedNvme {
+    /// NQNs of the hosts that may use it; nobody else may.
+    pub hosts: Vec<String>,
+    /// Whether writes are refused.
+    pub read_only: bool,
 }
 
 /// What a swap says of where its volume is meant to be attached.

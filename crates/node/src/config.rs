@@ -46,6 +46,8 @@ pub struct Config {
     pub times: TimesConfig,
     /// NBD clients.
     pub nbd: NbdConfig,
+    /// Hosts of NVMe over TCP.
+    pub nvme: NvmeConfig,
 }
 
 /// The log.
@@ -195,6 +197,16 @@ pub struct NbdConfig {
     pub tls: Option<NbdTlsConfig>,
 }
 
+/// Hosts of NVMe over TCP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NvmeConfig {
+    /// `HOST:PORT` addresses to listen on; empty: nothing is exported by NVMe.
+    pub listen: Vec<String>,
+    /// Listen on addresses that other machines can reach, though hosts need not prove who they are.
+    pub insecure: bool,
+}
+
 /// TLS for NBD clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -243,6 +255,7 @@ impl Default for Config {
             data: DataConfig::default(),
             times: TimesConfig::default(),
             nbd: NbdConfig::default(),
+            nvme: NvmeConfig::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 pub use evenkeel_coordinator::{
     Answer, CallError, Caller, Fate, FoundReplica, LostCopy, Maker, NoData, NodeLiveness,
     NodeRecord, PlacedReplica, Registration, RemovedNode, Request, Shown, Standing, StoredVolume,
-    ViewText, VolumeRecord, WantedNbd, WantedOn, Wish, dropped, from_hex, to_hex,
+    ViewText, VolumeRecord, WantedNbd, WantedNvme, WantedOn, Wish, dropped, from_hex, to_hex,
 };
 
 pub mod embedded;

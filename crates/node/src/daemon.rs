@@ -12,7 +12,7 @@ use crate::api::server;
 use crate::certificates::{self, Issuer, renewal};
 use crate::clock::unix_seconds;
 use crate::cluster_name::ClusterName;
-use crate::config::check::open_nbd_address;
+use crate::config::check::{open_nbd_address, open_nvme_address};
 use crate::config::{Address, Config};
 use crate::coordinator::handle::Membership;
 use crate::coordinator::remote::Remote;
@@ -23,6 +23,7 @@ use crate::identity::Identity;
 use crate::listener::PeerListener;
 use crate::nbd::{self, NbdServer};
 use crate::node::Node;
+use crate::nvme::{self, NvmeServer};
 use crate::peer::{Credentials, Peers, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
@@ -102,6 +103,7 @@ struct Listeners {
     metrics: Option<TcpListener>,
     peer: PeerListener,
     nbd: Vec<TcpListener>,
+    nvme: Vec<TcpListener>,
 }
 
 impl Daemon {
@@ -119,17 +121,19 @@ impl Daemon {
         own_directory::prepare_for_sockets("runtime", &config.runtime)?;
         let (peer, addresses) = PeerListener::bind(&config).await?;
         let (nbd, nbd_listeners) = NbdServer::bind(&config, &credentials.tls).await?;
+        let (nvme, nvme_listeners) = NvmeServer::bind(&config).await?;
         let metrics = match &config.metrics.listen {
             Some(address) => Some(http::bind_tcp(address, "metrics.listen").await?),
             None => None,
         };
         let api = server::bind(&config).await?;
-        let listeners = Listeners { api, metrics, peer, nbd: nbd_listeners };
+        let listeners = Listeners { api, metrics, peer, nbd: nbd_listeners, nvme: nvme_listeners };
         let (node, events, opened) =
-            assemble(config, state, identity, (credentials, issuer), nbd, addresses).await?;
+            assemble(config, state, identity, (credentials, issuer), (nbd, nvme), addresses)
+                .await?;
         node.open_replicas(opened).await;
         evenkeel_engine::memory::heap::give_back();
-        warn_of_open_nbd(&node);
+        warn_of_open_exports(&node);
         let lacking =
             [certificates::unproved(&node.config), certificates::serves_no_clients(&node.config)];
         lacking.into_iter().flatten().for_each(|why| tracing::warn!("{why}"));
@@ -190,6 +194,7 @@ impl Daemon {
 async fn halt(node: &Arc<Node>) {
     node.stopping.send_replace(true);
     node.nbd.stop();
+    node.nvme.stop();
     // The files of the sockets are of no use any more; gone already is as good.
     let _ = std::fs::remove_file(node.config.api_socket());
     let at = node.clone();
@@ -214,10 +219,15 @@ async fn halt_if_superseded(node: Arc<Node>) {
 }
 
 /// The configuration has permitted it; the status tells it all the same.
-fn warn_of_open_nbd(node: &Node) {
+fn warn_of_open_exports(node: &Node) {
     if let Some(address) = open_nbd_address(&node.config) {
         node.warn(format!(
             "nbd.listen = {address:?} is reachable from other machines and nbd.insecure is set: whoever reaches it can read and write volumes exported on TCP; take nbd.insecure away, and they show certificates"
+        ));
+    }
+    if let Some(address) = open_nvme_address(&node.config) {
+        node.warn(format!(
+            "nvme.listen = {address:?} is reachable from other machines: whoever reaches it and names a host of an NVMe export can read and write that volume; keep strangers out of this network"
         ));
     }
 }
@@ -259,7 +269,7 @@ async fn assemble(
     state: Arc<StateDirectory>,
     identity: Identity,
     (credentials, issuer): (Credentials, Option<Issuer>),
-    nbd: NbdServer,
+    (nbd, nvme): (NbdServer, Arc<NvmeServer>),
     addresses: Vec<String>,
 ) -> Result<(Arc<Node>, Events, Vec<crate::disks::OpenReplica>), StartError> {
     let reference = NodeRef { id: identity.node.to_string(), name: identity.name.clone() };
@@ -289,6 +299,7 @@ async fn assemble(
         tasks: Tasks::default(),
         volumes: Volumes::default(),
         nbd,
+        nvme,
         started: unix_seconds(),
         addresses,
         stopping: watch::Sender::new(false),
@@ -355,6 +366,9 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     }
     for listener in listeners.nbd {
         tokio::spawn(nbd::accept_tcp(listener, node.clone()));
+    }
+    for listener in listeners.nvme {
+        tokio::spawn(nvme::accept(listener, node.clone()));
     }
     tokio::spawn(halt_if_superseded(node.clone()));
     tokio::spawn(membership::heartbeats(node.clone()));

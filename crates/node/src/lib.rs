@@ -39,6 +39,7 @@ pub mod membership;
 pub mod metrics;
 pub mod nbd;
 pub mod node;
+pub mod nvme;
 mod own_directory;
 mod own_file;
 pub mod peer;

@@ -20,6 +20,7 @@ use crate::disks::{Disks, OpenReplica};
 use crate::engine_glue::DataPath;
 use crate::identity::Identity;
 use crate::nbd::NbdServer;
+use crate::nvme::NvmeServer;
 use crate::peer::{Credentials, Peers};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
@@ -53,6 +54,8 @@ pub struct Node {
     pub volumes: Volumes,
     /// NBD for clients.
     pub nbd: NbdServer,
+    /// NVMe over TCP for hosts.
+    pub nvme: Arc<NvmeServer>,
     /// Since when it runs, in seconds since 1970.
     pub started: u64,
     /// Where peers reach it.

@@ -31,7 +31,8 @@ pub fn problems(config: &Config) -> Vec<String> {
         problems.extend(certificates::unproved(config));
     }
     let peer_listen = config.peer_listen();
-    let listened = [("peer.listen", &peer_listen), ("nbd.listen", &config.nbd.listen)];
+    let (nbd, nvme) = (&config.nbd.listen, &config.nvme.listen);
+    let listened = [("peer.listen", &peer_listen), ("nbd.listen", nbd), ("nvme.listen", nvme)];
     for (key, addresses) in listened {
         problems.extend(addresses.iter().filter_map(|address| unresolved(key, address)));
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::clock::unix_seconds;
-use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd};
+use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
 use crate::disks::Unserved;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
 use crate::node::Node;
@@ -63,6 +63,9 @@ pub struct Wanted {
     pub device: bool,
     /// With an NBD export: on TCP too, and whether writes are refused.
     pub nbd: Option<WantedNbd>,
+    /// With an NVMe export: for which hosts, and whether writes are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvme: Option<WantedNvme>,
     /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is
     /// made in its place: whoever has it mounted would take the two for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,12 +102,13 @@ impl Point {
 
 impl Wanted {
     fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
-        let Shown { device, nbd } = shown;
-        Self { volume, name, incarnation, device, nbd, dead: Vec::new(), replaced: None }
+        let Shown { device, nbd, nvme } = shown;
+        let (dead, replaced) = (Vec::new(), None);
+        Self { volume, name, incarnation, device, nbd, nvme, dead, replaced }
     }
 
     fn shown(&self) -> Shown {
-        Shown { device: self.device, nbd: self.nbd.clone() }
+        Shown { device: self.device, nbd: self.nbd.clone(), nvme: self.nvme.clone() }
     }
 }
 
@@ -206,6 +210,13 @@ impl Attached {
         self.size.clone()
     }
 
+    /// The generation of the view that its first one replaces, or of an earlier one. Whoever attaches
+    /// it next, after this one, sees a later generation.
+    #[must_use]
+    pub const fn began_after(&self) -> u64 {
+        self.replaces.generation
+    }
+
     /// It has become larger.
     fn set_size(&self, size: u64) {
         self.size.store(size, Ordering::Relaxed);
@@ -240,10 +251,16 @@ impl Attached {
         self.seen.borrow().device.clone()
     }
 
-    /// How it is exported.
+    /// How it is exported by NBD.
     #[must_use]
     pub fn nbd(&self) -> Option<WantedNbd> {
         self.seen.borrow().nbd.clone()
+    }
+
+    /// How it is exported by NVMe over TCP.
+    #[must_use]
+    pub fn nvme(&self) -> Option<WantedNvme> {
+        self.seen.borrow().nvme.clone()
     }
 
     /// Whether it is attached for a moment only, so that its replicas adopt a view.

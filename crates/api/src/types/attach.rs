@@ -95,6 +95,17 @@ pub struct ExportNbdRequest {
     pub clients: Vec<String>,
 }
 
+/// Serves an attached volume by NVMe over TCP, on the node where it is attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExportNvmeRequest {
+    /// NQNs of the hosts that may use it, at least one. Hosts that are connected and are not among
+    /// them are disconnected.
+    pub hosts: Vec<String>,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
 /// Answer to an export.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ExportAnswer {
@@ -107,7 +118,7 @@ pub struct ExportAnswer {
 /// How a volume is served to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Export {
-    /// `nbd`.
+    /// `nbd` or `nvme`.
     pub kind: String,
     /// The node that serves it.
     pub node: NodeRef,
@@ -119,12 +130,40 @@ pub struct Export {
     pub tls: bool,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Ready to use: an NBD URI each.
+    /// Ready to use: an NBD URI each. None of an NVMe export.
     pub uris: Vec<String>,
-    /// Clients connected at present.
+    /// Clients connected at present: connections of NBD, hosts of NVMe.
     pub clients: usize,
     /// Who may use it on TCP, by the DNS names of their certificates; empty: all who are let in
     /// there.
     #[serde(default)]
     pub client_names: Vec<String>,
+    /// What else there is to say of an NVMe export.
+    #[serde(default)]
+    pub nvme: Option<NvmeExport>,
+}
+
+/// A volume as a subsystem of NVMe over TCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NvmeExport {
+    /// The subsystem's NQN. It has the volume's identity, so that it stays when the volume is
+    /// renamed or attached on another node.
+    pub subsystem: String,
+    /// NQNs of the hosts that may use it.
+    pub hosts: Vec<String>,
+    /// The hosts that are connected, each connection of an admin queue for itself.
+    pub connected: Vec<NvmeHost>,
+}
+
+/// A host that is connected to a subsystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NvmeHost {
+    /// The NQN by which it calls itself.
+    pub nqn: String,
+    /// Where its admin queue comes from.
+    pub address: String,
+    /// The controller's identifier (CNTLID).
+    pub controller: u16,
+    /// Its queues for I/O that are connected.
+    pub queues: usize,
 }

@@ -271,6 +271,9 @@ pub struct WantedStatus {
     pub device: bool,
     /// Whether it is to be exported by NBD there, and is not.
     pub nbd: bool,
+    /// Whether it is to be exported by NVMe over TCP there, and is not.
+    #[serde(default)]
+    pub nvme: bool,
     /// Why it is not attached or shown there yet, if that node has said so.
     pub why: Option<String>,
 }

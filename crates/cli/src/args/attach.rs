@@ -88,6 +88,13 @@ Examples:
   evenkeel export nbd music --tcp --client vm1         there for the holder of this certificate
   nbdinfo 'nbd+unix:///music?socket=/run/evenkeel/nbd/music.sock'")]
     Nbd(ExportNbdArgs),
+    /// Serve an attached volume to hosts of NVMe over TCP
+    #[command(after_help = "\
+Examples:
+  evenkeel export nvme music --host NQN                        for a host of this name
+  evenkeel export nvme music --host NQN1 --host NQN2           for two others
+  nvme connect -t tcp -a ADDRESS -s 4420 -n SUBSYSTEM          there; the answer says what")]
+    Nvme(ExportNvmeArgs),
     /// List the exports of this node
     #[command(after_help = "\
 Examples:
@@ -110,4 +117,37 @@ pub struct ExportNbdArgs {
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,
+}
+
+/// Arguments of `export nvme`.
+#[derive(Debug, Args)]
+pub struct ExportNvmeArgs {
+    /// The volume
+    pub name: String,
+    /// Who may use it: a host's NQN, which Linux has in /etc/nvme/hostnqn; several times for several
+    /// hosts
+    #[arg(long = "host", value_name = "NQN", required = true)]
+    pub hosts: Vec<String>,
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+}
+
+/// Arguments of `unexport`.
+#[derive(Debug, Args)]
+pub struct UnexportArgs {
+    /// The volume
+    pub name: String,
+    /// Only this export; all if not given
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub only: Option<ExportKind>,
+}
+
+/// A way in which a volume is exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportKind {
+    /// NBD.
+    Nbd,
+    /// NVMe over TCP.
+    Nvme,
 }

@@ -287,10 +287,3 @@ pub struct StopArgs {
     #[command(flatten)]
     pub agree: AgreeArgs,
 }
-
-/// A volume.
-#[derive(Debug, Args)]
-pub struct VolumeName {
-    /// The volume
-    pub name: String,
-}

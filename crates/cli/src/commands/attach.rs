@@ -3,11 +3,14 @@
 use evenkeel_api::routes;
 use evenkeel_api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, DoneAnswer, ExportAnswer,
-    ExportNbdRequest, VolumesAnswer,
+    ExportNbdRequest, ExportNvmeRequest, VolumesAnswer,
 };
 
-use super::Context;
-use crate::args::{AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportNbdArgs, VolumeName};
+use super::{Answer, Context};
+use crate::args::{
+    AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportKind, ExportNbdArgs, ExportNvmeArgs,
+    UnexportArgs,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Painted as _};
@@ -66,6 +69,7 @@ pub fn detach(context: &Context, args: &DetachArgs) -> Result<Exit, Failure> {
 pub fn export(context: &Context, command: &ExportCommand) -> Result<(), Failure> {
     match command {
         ExportCommand::Nbd(args) => export_nbd(context, args),
+        ExportCommand::Nvme(args) => export_nvme(context, args),
         ExportCommand::List => list_exports(context),
     }
 }
@@ -74,8 +78,19 @@ fn export_nbd(context: &Context, args: &ExportNbdArgs) -> Result<(), Failure> {
     let clients = args.clients.clone();
     let request = ExportNbdRequest { tcp: args.tcp, read_only: args.read_only, clients };
     let answer = context.client.post(&routes::fill(routes::EXPORT_NBD, &[&args.name]), &request)?;
-    context.show(&answer, |answer: &ExportAnswer| {
-        format!("Exported volume {}: {}\n", args.name, output::volume::export_line(&answer.export))
+    show_export(context, &args.name, &answer)
+}
+
+fn export_nvme(context: &Context, args: &ExportNvmeArgs) -> Result<(), Failure> {
+    let request = ExportNvmeRequest { hosts: args.hosts.clone(), read_only: args.read_only };
+    let path = routes::fill(routes::EXPORT_NVME, &[&args.name]);
+    let answer = context.client.post(&path, &request)?;
+    show_export(context, &args.name, &answer)
+}
+
+fn show_export(context: &Context, name: &str, answer: &Answer) -> Result<(), Failure> {
+    context.show(answer, |answer: &ExportAnswer| {
+        format!("Exported volume {name}: {}\n", output::volume::export_line(&answer.export))
     })
 }
 
@@ -94,11 +109,16 @@ fn list_exports(context: &Context) -> Result<(), Failure> {
     })
 }
 
-/// Ends an export.
+/// Ends exports.
 ///
 /// # Errors
 /// If the node refuses or cannot be reached.
-pub fn unexport(context: &Context, args: &VolumeName) -> Result<(), Failure> {
-    let answer = context.client.delete(&routes::fill(routes::EXPORT_NBD, &[&args.name]))?;
+pub fn unexport(context: &Context, args: &UnexportArgs) -> Result<(), Failure> {
+    let route = match args.only {
+        None => routes::EXPORTS,
+        Some(ExportKind::Nbd) => routes::EXPORT_NBD,
+        Some(ExportKind::Nvme) => routes::EXPORT_NVME,
+    };
+    let answer = context.client.delete(&routes::fill(route, &[&args.name]))?;
     context.show(&answer, |answer: &DoneAnswer| format!("{}\n", answer.message))
 }

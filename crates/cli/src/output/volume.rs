@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use evenkeel_api::types::{
-    Export, FailedRequests, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild,
-    RebuildRate, ReplicaCause, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus,
+    Export, FailedRequests, MirrorStatus, NoCoordinator, NoData, NvmeExport, PrimaryStatus,
+    Rebuild, RebuildRate, ReplicaCause, ReplicaReach, ReplicaRole, ReplicaState, ReplicaStatus,
     StatusSource, Suspended, VolumeBitmap, VolumeHealth, VolumePlan, VolumeState, VolumeStatus,
     VolumesAnswer, WaitsFor,
 };
@@ -194,6 +194,7 @@ pub fn export_line(export: &Export) -> String {
     }
     match export.clients {
         0 => {}
+        many if export.nvme.is_some() => text.push_str(&format!(", {}", count(many, "host"))),
         1 => text.push_str(", 1 client"),
         many => text.push_str(&format!(", {many} clients")),
     }
@@ -203,7 +204,21 @@ pub fn export_line(export: &Export) -> String {
     for uri in &export.uris {
         text.push_str(&format!("\n            {uri}"));
     }
+    if let Some(nvme) = &export.nvme {
+        text.push_str(&nvme_lines(export, nvme));
+    }
     text
+}
+
+/// The subsystem with its addresses, who may use it, and who does.
+fn nvme_lines(export: &Export, nvme: &NvmeExport) -> String {
+    let mut lines = vec![format!("{} on {}", nvme.subsystem, export.tcp.join(", "))];
+    lines.extend(nvme.hosts.iter().map(|host| format!("for {host}")));
+    lines.extend(nvme.connected.iter().map(|host| {
+        let queues = count(host.queues, "I/O queue");
+        format!("used by {} from {}, {queues}", host.nqn, host.address)
+    }));
+    lines.iter().map(|line| format!("\n            {line}")).collect()
 }
 
 /// What could not be found out.

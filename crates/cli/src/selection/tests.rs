@@ -56,6 +56,7 @@ fn a_volume_that_somebody_misses_wants_attention() {
         alive,
         device: true,
         nbd: false,
+        nvme: false,
         why: why.map(str::to_owned),
     };
     let of = |on| VolumeStatus { wanted_on: vec![on], ..named("vm", VolumeHealth::InSync) };

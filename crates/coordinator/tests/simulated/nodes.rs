@@ -539,7 +539,7 @@ impl World {
 
     fn want(&mut self, which: usize, volume: VolumeId) {
         let device = self.cluster.random.chance(500);
-        let shown = self.cluster.random.chance(500).then_some(Shown { device, nbd: None });
+        let shown = self.cluster.random.chance(500).then_some(Shown { device, ..Shown::default() });
         let node = self.processes[which].node.to_string();
         let (revision, volume) = (self.revision(volume), volume.to_string());
         self.ask(which, Request::Want { volume, node, shown, revision });

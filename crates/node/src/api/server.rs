@@ -108,6 +108,11 @@ fn paths() -> Router<Arc<Node>> {
             routes::EXPORT_NBD,
             post(handlers::volume::export_nbd).delete(handlers::volume::unexport_nbd),
         )
+        .route(
+            routes::EXPORT_NVME,
+            post(handlers::volume::export_nvme).delete(handlers::volume::unexport_nvme),
+        )
+        .route(routes::EXPORTS, delete(handlers::volume::unexport))
         .route(routes::REPLICAS, post(handlers::volume::add_replica))
         .route(routes::REPLICA, post(handlers::volume::replica))
         .route(routes::NODE_PLAN, get(handlers::plan::node))

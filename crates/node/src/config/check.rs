@@ -63,15 +63,21 @@ fn addresses(config: &Config) -> Result<(), String> {
     for text in config.peer.advertise.iter().chain(&config.coordinator.join) {
         Address::parse(text).map_err(|e| format!("peer.advertise, coordinator.join: {e}"))?;
     }
-    for text in config.nbd.listen.iter().chain(&config.metrics.listen) {
-        match Address::parse(text).map_err(|e| format!("nbd.listen, metrics.listen: {e}"))? {
+    let tcp = config.nbd.listen.iter().chain(&config.metrics.listen).chain(&config.nvme.listen);
+    for text in tcp {
+        match Address::parse(text)
+            .map_err(|e| format!("nbd.listen, metrics.listen, nvme.listen: {e}"))?
+        {
             Address::Tcp(_) => {}
             Address::Unix(_) => {
-                return Err(format!("{text:?}: nbd.listen and metrics.listen take HOST:PORT"));
+                return Err(format!(
+                    "{text:?}: nbd.listen, metrics.listen and nvme.listen take HOST:PORT"
+                ));
             }
         }
     }
     open_nbd(config)?;
+    open_nvme(config)?;
     open_metrics(config)?;
     wildcard(config)
 }
@@ -115,6 +121,32 @@ fn open_nbd(config: &Config) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+/// The first address on which whoever reaches it from another machine may call itself as a host
+/// that an NVMe export is for.
+pub(crate) fn open_nvme_address(config: &Config) -> Option<&str> {
+    config.nvme.listen.iter().find(|text| !is_local(text)).map(String::as_str)
+}
+
+fn open_nvme(config: &Config) -> Result<(), String> {
+    if config.nvme.listen.len() > MAX_NVME_ADDRESSES {
+        return Err(format!(
+            "nvme.listen has {} addresses, and {MAX_NVME_ADDRESSES} are possible: name fewer",
+            config.nvme.listen.len()
+        ));
+    }
+    match open_nvme_address(config) {
+        Some(text) if !config.nvme.insecure => Err(format!(
+            "nvme.listen = {text:?} is reachable from other machines, and whoever reaches it and names a host of an \
+             export could read and write that volume: NVMe/TCP here has neither authentication nor encryption yet. \
+             Listen on 127.0.0.1, or say `insecure = true` under [nvme] if the network itself keeps strangers out"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Each export has a record for each address in what hosts can discover.
+const MAX_NVME_ADDRESSES: usize = 16;
 
 /// Metrics name volumes, nodes and disks, and tell how much they are used.
 fn open_metrics(config: &Config) -> Result<(), String> {

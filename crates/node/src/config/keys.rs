@@ -19,6 +19,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "data",
             "times",
             "nbd",
+            "nvme",
         ],
     ),
     ("log", &["level", "format"]),
@@ -48,6 +49,7 @@ const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("nbd", &["listen", "max_clients", "insecure", "tls"]),
+    ("nvme", &["listen", "insecure"]),
     ("nbd.tls", &["certificate", "key", "authority"]),
 ];
 

@@ -114,6 +114,9 @@ fn values_out_of_range_are_refused_by_name() {
         "[coordinator]\nhere = true\njoin = \"a:1\"",
         "[metrics]\nlisten = \"unix:/a\"",
         "[nbd]\nmost_clients = 0",
+        "[nvme]\nlisten = [\"0.0.0.0:4420\"]",
+        "[nvme]\nlisten = [\"192.0.2.1:4420\"]",
+        "[nvme]\nlisten = [\"unix:/run/nvme.sock\"]",
         "[peer]\nlisten = [\"nonsense:port\"]",
     ] {
         assert!(Config::parse(text).is_err(), "{text}");
@@ -160,7 +163,7 @@ fn the_example_file_names_every_key_and_changes_none() {
 
 /// Keys that are not set by default, or by the machine: the text beside them says so, and what is
 /// shown is an example.
-const EXAMPLES: [&str; 13] = [
+const EXAMPLES: [&str; 14] = [
     "name",
     "api.socket",
     "api.group",
@@ -171,6 +174,7 @@ const EXAMPLES: [&str; 13] = [
     "coordinator.join",
     "data.workers",
     "nbd.listen",
+    "nvme.listen",
     "nbd.tls.certificate",
     "nbd.tls.key",
     "nbd.tls.authority",

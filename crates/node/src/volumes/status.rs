@@ -11,7 +11,7 @@ use crate::cluster;
 use crate::conversions;
 use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
 use crate::node::Node;
-use crate::volumes::attachment::{export, wanted};
+use crate::volumes::attachment::{exports, wanted};
 use crate::volumes::{Attached, lock, verdict};
 use condition::{Account, conclude};
 use evenkeel_api::types::{
@@ -410,7 +410,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.rewritten = Some(core.rewritten);
     status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);
     condition::note_failures(&mut status, unix_seconds());
-    status.exports = export::of(node, attached, &volume.frontends);
+    status.exports = exports::of(node, attached, &volume.frontends);
     status.events = lock(&attached.events).iter().cloned().collect();
     Some(status)
 }

@@ -15,6 +15,7 @@ mod late_disks;
 mod life;
 mod log;
 mod nbd_clients;
+mod nvme;
 mod on_path;
 mod plans;
 mod reached;

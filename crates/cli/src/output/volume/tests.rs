@@ -79,6 +79,30 @@ volume music [UUR] rebuilding, serving
 }
 
 #[test]
+fn an_nvme_export_tells_its_subsystem_and_hosts() {
+    let mut volume = volume();
+    let export = serde_json::json!({
+        "kind": "nvme", "node": {"id": "", "name": "n1"}, "socket": null,
+        "tcp": ["10.0.0.1:4420"], "tls": false, "read_only": true, "uris": [], "clients": 1,
+        "nvme": {
+            "subsystem": "nqn.2014-08.org.nvmexpress:uuid:1", "hosts": ["nqn.a", "nqn.b"],
+            "connected": [
+                {"nqn": "nqn.a", "address": "10.0.0.9:1", "controller": 63, "queues": 2},
+            ],
+        },
+    });
+    volume.exports = vec![serde_json::from_value(export).unwrap()];
+    let expected = "  export    nvme by n1, read-only, 1 host
+            nqn.2014-08.org.nvmexpress:uuid:1 on 10.0.0.1:4420
+            for nqn.a
+            for nqn.b
+            used by nqn.a from 10.0.0.9:1, 2 I/O queues
+";
+    let text = status(&volume);
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn a_replica_that_does_not_answer_is_not_shown_as_in_sync() {
     let mut volume = volume();
     volume.mirrors[0].replicas.truncate(2);

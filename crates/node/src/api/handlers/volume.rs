@@ -9,7 +9,8 @@ use evenkeel_api::types::*;
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
 use crate::cluster;
 use crate::node::Node;
-use crate::volumes::attachment::{export, leftovers};
+use crate::volumes::attachment::exports::{self, Ended};
+use crate::volumes::attachment::{export, leftovers, nvme};
 use crate::volumes::commands::{
     assemble, attach, change, create, delete, detach, members, rename, replica, reservation, stop,
     verify,
@@ -165,7 +166,48 @@ pub async fn unexport_nbd(
     Path(volume): Path<String>,
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<DoneAnswer>, Refusal> {
-    Ok(Json(export::unexport(&node, &volume, forwarded).await?))
+    Ok(Json(exports::end(&node, &volume, Ended::Nbd, forwarded).await?))
+}
+
+/// Serves an attached volume by NVMe over TCP, on the node where it is attached.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/exports/nvme", tag = "volumes",
+    operation_id = "export-nvme",
+    params(("volume" = String, Path, description = "Name or identity")),
+    request_body = ExportNvmeRequest,
+    responses((status = 200, body = ExportAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn export_nvme(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+    Body(request): Body<ExportNvmeRequest>,
+) -> Result<Json<ExportAnswer>, Refusal> {
+    Ok(Json(nvme::export(&node, &volume, request, forwarded).await?))
+}
+
+/// Ends the NVMe export of a volume; its hosts are disconnected.
+#[utoipa::path(delete, path = "/v1/volumes/{volume}/exports/nvme", tag = "volumes",
+    operation_id = "unexport-nvme",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = DoneAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn unexport_nvme(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<DoneAnswer>, Refusal> {
+    Ok(Json(exports::end(&node, &volume, Ended::Nvme, forwarded).await?))
+}
+
+/// Ends all exports of a volume; their clients are disconnected.
+#[utoipa::path(delete, path = "/v1/volumes/{volume}/exports", tag = "volumes",
+    operation_id = "unexport",
+    params(("volume" = String, Path, description = "Name or identity")),
+    responses((status = 200, body = DoneAnswer), (status = "default", body = ErrorAnswer)))]
+pub async fn unexport(
+    State(node): State<Arc<Node>>,
+    Path(volume): Path<String>,
+    Forwarded(forwarded): Forwarded,
+) -> Result<Json<DoneAnswer>, Refusal> {
+    Ok(Json(exports::end(&node, &volume, Ended::All, forwarded).await?))
 }
 
 /// Begins or ends a comparison of all in-sync replicas of a volume with each other.

@@ -18,7 +18,7 @@ use super::again::until_attached;
 use super::end::take_away;
 use super::lifecycle::{Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
 use super::wanted::until_told;
-use crate::coordinator::{Shown, WantedNbd, Wish};
+use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::node::Node;
 use crate::volumes::{Attached, Device, Volumes, Wanted, lock};
 
@@ -207,6 +207,11 @@ impl Turn {
         self.step(|machine| machine.export(attached.primary.incarnation, nbd));
     }
 
+    /// See [`Lifecycle::export_nvme`].
+    pub(super) fn export_nvme(&self, attached: &Attached, nvme: Option<WantedNvme>) {
+        self.step(|machine| machine.export_nvme(attached.primary.incarnation, nvme));
+    }
+
     /// See [`Lifecycle::withdraw`].
     pub(in crate::volumes) fn withdraw(&self, attached: &Attached) {
         self.step(|machine| machine.withdraw(attached.primary.incarnation));
@@ -363,6 +368,12 @@ impl Volumes {
     /// What a volume is not shown by that is attached here, and why.
     pub(super) fn lacking(&self, volume: VolumeId) -> Option<Lacking> {
         self.ask(volume, Lifecycle::lacking).flatten()
+    }
+
+    /// Whether it is exported here by NVMe over TCP for this host, or is to be.
+    pub(crate) fn is_nvme_wanted(&self, volume: VolumeId, host: &str) -> bool {
+        let hosts = self.ask(volume, Lifecycle::nvme_hosts).flatten().unwrap_or_default();
+        hosts.iter().any(|permitted| permitted == host)
     }
 
     /// The volume of this name or identity that is to be attached here again.

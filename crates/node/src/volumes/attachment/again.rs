@@ -13,7 +13,7 @@ use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
-use super::{device, export, start, wanted};
+use super::{device, export, nvme, start, wanted};
 use crate::admission;
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
 use crate::node::Node;
@@ -228,7 +228,7 @@ async fn show_rest(
     Ok(())
 }
 
-/// Makes the device and the export, each whether the other one can be made or not.
+/// Makes the device and the exports, each whether the others can be made or not.
 async fn show(
     node: &Arc<Node>,
     turn: &Turn,
@@ -238,7 +238,8 @@ async fn show(
 ) -> Result<(), ApiError> {
     let what = format!("cannot show volume {} again", attached.name());
     // A device that outlived the last daemon is taken up only if nobody wrote in between.
-    let alone = last.is_some() && attached.follows() == last && attached.nbd().is_none();
+    let is_exported = attached.nbd().is_some() || attached.nvme().is_some();
+    let alone = last.is_some() && attached.follows() == last && !is_exported;
     let made = match missing.device {
         true => device::make_device(node, turn, attached, alone, &what).await,
         false => Ok(()),
@@ -247,7 +248,11 @@ async fn show(
         Some(nbd) => export::start(node, turn, attached, nbd, &what).await,
         None => Ok(()),
     };
-    made.and(exported)
+    let exported_nvme = match missing.nvme {
+        Some(wanted) => nvme::start(node, turn, attached, wanted, &what).await,
+        None => Ok(()),
+    };
+    made.and(exported).and(exported_nvme)
 }
 
 /// The coordinator knows whether it is wanted here still, whatever this node remembers. Where it

@@ -44,6 +44,7 @@ pub(super) async fn take_away(node: &Arc<Node>, turn: &Turn) {
 /// The primary is over: its clients and its device are of no more use.
 pub(super) async fn dismantle(node: &Arc<Node>, turn: &Turn, attached: &Arc<Attached>) {
     node.nbd.unexport(attached.name());
+    node.nvme.unexport(attached.id);
     if attached.device().is_some() {
         let name = attached.name().to_owned();
         let cleaned = node.blocking(move |node| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_api::types::{DoneAnswer, Export, ExportAnswer, ExportNbdRequest, VERSION};
+use evenkeel_api::types::{Export, ExportAnswer, ExportNbdRequest, VERSION};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_engine::FrontendId;
 use evenkeel_exports::nbd;
@@ -10,44 +10,18 @@ use evenkeel_trust::names;
 use hyper::Method;
 
 use super::actor::{Turn, turn};
+use super::exports::{Place, place};
 use super::wanted;
 use crate::cluster;
 use crate::config::{Config, check};
-use crate::coordinator::NodeLiveness;
 use crate::nbd::FRONTEND;
 use crate::node::Node;
 use crate::peer::tls;
-use crate::volumes::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
+use crate::volumes::lookup::{There, forward, moved};
 use crate::volumes::{Attached, Phase, WantedNbd};
 
 /// Most names of clients of one export: they are kept beside the volume's view.
 const MAX_CLIENT_NAMES: usize = 64;
-
-/// Where a volume is attached.
-enum Place {
-    Here(Arc<Attached>),
-    There(Box<(Found, NodeLiveness)>),
-}
-
-async fn place(node: &Node, what: &str, volume: &str, forwarded: bool) -> Result<Place, ApiError> {
-    if let Some(attached) = node.volumes.by_name(volume) {
-        return Ok(Place::Here(attached));
-    }
-    let found = find(node, what, volume).await?;
-    match primary_elsewhere(node, &found.view) {
-        Some(_) if forwarded => Err(moved(what)),
-        Some(elsewhere) => {
-            let target = member(node, what, elsewhere)?;
-            Ok(Place::There(Box::new((found, target))))
-        }
-        None => Err(ApiError::new(
-            ErrorCode::NotAttached,
-            what,
-            "the volume is not attached",
-            "Attach it first, by `evenkeel attach`",
-        )),
-    }
-}
 
 /// Serves an attached volume by NBD, on the node where it is attached.
 ///
@@ -74,7 +48,7 @@ pub async fn export(
             wanted::changed(node, &turn).await;
             let status = node.data.volume_status(attached.id).await;
             let frontends = status.map(|status| status.frontends).unwrap_or_default();
-            let export = of(node, &attached, &frontends).into_iter().next();
+            let export = of(node, &attached, &frontends);
             let export = export.ok_or_else(|| moved(&what))?;
             Ok(ExportAnswer { version: VERSION, export })
         }
@@ -187,50 +161,13 @@ pub(in crate::volumes) async fn stop(node: &Node, turn: &Turn, attached: &Attach
     was
 }
 
-/// Ends the NBD export of a volume.
-///
-/// # Errors
-/// If it is not exported.
-pub async fn unexport(
-    node: &Arc<Node>,
-    volume: &str,
-    forwarded: bool,
-) -> Result<DoneAnswer, ApiError> {
-    let what = format!("cannot end the export of volume {volume}");
-    match place(node, &what, volume, forwarded).await? {
-        Place::Here(attached) => {
-            let what = format!("cannot end the export of volume {}", attached.name());
-            let turn = turn(node, attached.id).await;
-            if !node.volumes.holds(&attached) {
-                return Err(moved(&what));
-            }
-            if !stop(node, &turn, &attached).await {
-                let why = "it is not exported by NBD";
-                let advice = "See `evenkeel volume status`";
-                return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
-            }
-            turn.save().await;
-            wanted::changed(node, &turn).await;
-            let message = format!("volume {} is not exported any more", attached.name());
-            Ok(DoneAnswer { version: VERSION, message })
-        }
-        Place::There(there) => {
-            let (found, target) = &*there;
-            let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
-            let (method, deadline) = (Method::DELETE, cluster::COMMAND);
-            let there = There { found, target, what: &what };
-            forward::<(), _>(node, there, method, &path, None, deadline).await
-        }
-    }
-}
-
-/// The exports of a volume, for its status.
+/// The NBD export of a volume, for its status.
 pub(in crate::volumes) fn of(
     node: &Node,
     attached: &Attached,
     frontends: &[(FrontendId, String)],
-) -> Vec<Export> {
-    let Some(wanted) = attached.nbd() else { return Vec::new() };
+) -> Option<Export> {
+    let wanted = attached.nbd()?;
     let socket = node.nbd.socket(attached.name()).display().to_string();
     let tcp = if wanted.tcp { node.nbd.tcp.clone() } else { Vec::new() };
     let tls = wanted.tcp && node.nbd.is_tls();
@@ -238,7 +175,7 @@ pub(in crate::volumes) fn of(
     let name = attached.name();
     let mut uris = vec![format!("nbd+unix:///{name}?socket={socket}")];
     uris.extend(tcp.iter().map(|address| format!("{scheme}://{address}/{name}")));
-    vec![Export {
+    Some(Export {
         kind: "nbd".into(),
         node: node.reference(),
         socket: Some(socket),
@@ -248,5 +185,6 @@ pub(in crate::volumes) fn of(
         client_names: wanted.clients,
         uris,
         clients: frontends.iter().filter(|(_, name)| name.starts_with(FRONTEND)).count(),
-    }]
+        nvme: None,
+    })
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use crate::coordinator::{Shown, WantedNbd, Wish};
+use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::volumes::{Device, Point, Wanted};
 use attachment::Attachment;
 pub use attachment::{Over, Phase};
@@ -221,6 +221,14 @@ impl Lifecycle {
         self.show(primary, |seen, meant| {
             seen.nbd.clone_from(&nbd);
             meant.nbd = nbd;
+        });
+    }
+
+    /// It is exported by NVMe over TCP, or not any more.
+    pub(super) fn export_nvme(&mut self, primary: Incarnation, nvme: Option<WantedNvme>) {
+        self.show(primary, |seen, meant| {
+            seen.nvme.clone_from(&nvme);
+            meant.nvme = nvme;
         });
     }
 
@@ -435,6 +443,13 @@ impl Lifecycle {
         let attachment = self.attachment.as_ref()?;
         let why = || attachment.lacks.clone();
         attachment.lacking().map(|missing| Lacking { missing, why: why() })
+    }
+
+    /// The hosts that may use its NVMe export, which is there or is to come: after a restart, an
+    /// eviction, or what keeps it from being made.
+    pub(super) fn nvme_hosts(&self) -> Option<Vec<String>> {
+        let nvme = self.remembered().and_then(|wanted| wanted.nvme);
+        nvme.map(|nvme| nvme.hosts)
     }
 
     pub(super) const fn earlier(&self) -> Earlier {

@@ -167,8 +167,8 @@ fn told(
     alive: Option<bool>,
     why: Option<String>,
 ) -> WantedStatus {
-    let (device, nbd) = (shown.device, shown.nbd.is_some());
-    WantedStatus { node: node.coordinator.node_ref(id), alive, device, nbd, why }
+    let (device, nbd, nvme) = (shown.device, shown.nbd.is_some(), shown.nvme.is_some());
+    WantedStatus { node: node.coordinator.node_ref(id), alive, device, nbd, nvme, why }
 }
 
 /// Where else a volume is meant to be attached that is attached here, and by what it is not shown

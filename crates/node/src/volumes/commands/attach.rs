@@ -126,11 +126,11 @@ fn adds_nothing(attached: &Attached, how: AttachHow) -> bool {
 /// How a volume is to be shown, as far as it is known before that is tried.
 fn asked(request: &AttachRequest) -> Shown {
     let nbd = WantedNbd { read_only: request.read_only, ..WantedNbd::default() };
-    let by_nbd = Shown { device: false, nbd: Some(nbd) };
+    let by_nbd = Shown { nbd: Some(nbd), ..Shown::default() };
     match request.how {
         AttachHow::None => Shown::default(),
         AttachHow::Auto if request.read_only => by_nbd,
-        AttachHow::Device | AttachHow::Auto => Shown { device: true, nbd: None },
+        AttachHow::Device | AttachHow::Auto => Shown { device: true, ..Shown::default() },
         AttachHow::Nbd => by_nbd,
     }
 }

@@ -144,6 +144,7 @@ fn wanted(
 ) -> Result<Vec<(Change, String)>, ApiError> {
     let present = found.view.intents;
     let (bitmap, slots) = sharing(request.bitmap, request.primaries, present.slots, what)?;
+    refuse_nvme(found, slots, what)?;
     let sizes = Layout { region: request.region_size, places: request.open_regions, slots };
     let layout = match request.region_size.is_some() || request.open_regions.is_some() {
         true => Some(layout(present, sizes, found.view.replica_size(), what)?),
@@ -164,6 +165,17 @@ fn wanted(
     let data = request.no_data.filter(|wanted| *wanted != present_data).map(no_data);
     let changes = [before, after, layout.map(intents), rebuild, lease, waits, data];
     Ok(changes.into_iter().flatten().collect())
+}
+
+/// Hosts of NVMe use a volume through one node only.
+fn refuse_nvme(found: &Found, slots: u8, what: &str) -> Result<(), ApiError> {
+    let mut shown = found.stored.record.wanted_on.values().flatten();
+    if slots == 1 || shown.all(|shown| shown.nvme.is_none()) {
+        return Ok(());
+    }
+    let why = "it is exported by NVMe, whose hosts could use it through one node only";
+    let advice = "End that export first: `evenkeel unexport NAME --only nvme`";
+    Err(ApiError::new(ErrorCode::WrongState, what, why, advice))
 }
 
 /// Whether a change would change nothing.

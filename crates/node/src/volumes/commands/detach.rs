@@ -19,7 +19,7 @@ use crate::volumes::attachment::device::{device_error, place};
 use crate::volumes::attachment::end::{END, end};
 use crate::volumes::attachment::lifecycle::{Over, Phase};
 use crate::volumes::attachment::start::why_ended;
-use crate::volumes::attachment::{export, wanted};
+use crate::volumes::attachment::{export, nvme, wanted};
 use crate::volumes::lookup::{
     Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
 };
@@ -219,6 +219,7 @@ async fn withdraw(
 ) -> Result<Option<Over>, ApiError> {
     take_device(node, turn, attached, what).await?;
     export::stop(node, turn, attached).await;
+    nvme::stop(node, turn, attached);
     let over = end(node, turn, attached).await;
     turn.save().await;
     wanted::changed(node, turn).await;

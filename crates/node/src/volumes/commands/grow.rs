@@ -107,6 +107,7 @@ async fn show(
         node.nbd.unexport(attached.name());
         export::start(node, turn, attached, wanted, what).await?;
     }
+    node.nvme.grown(attached.id);
     let nbd = match attached.nbd() {
         Some(_) => "; NBD clients see it when they connect again",
         None => "",

@@ -297,11 +297,10 @@ fn wanted(on: &WantedStatus, status: &VolumeStatus) -> String {
         && status.primaries.iter().any(|primary| primary.node.id == on.node.id);
     match (&on.why, on.alive) {
         (Some(why), _) if serves => {
-            let lacks = match (on.device, on.nbd) {
-                (true, true) => "block device and its NBD export",
-                (true, false) => "block device",
-                (false, _) => "NBD export",
-            };
+            let all =
+                [(on.device, "block device"), (on.nbd, "NBD export"), (on.nvme, "NVMe export")];
+            let lacks: Vec<_> = all.iter().filter(|(lacks, _)| *lacks).map(|(_, it)| *it).collect();
+            let lacks = lacks.join(" and its ");
             format!("on node {node} its {lacks} could not be made yet: {why}")
         }
         (Some(why), _) => format!("it is wanted on node {node}, which has not attached it: {why}"),

@@ -20,6 +20,8 @@ pub(super) enum Awaited {
     Device,
     /// The same of its NBD export.
     Export,
+    /// The same of its NVMe export.
+    Nvme,
 }
 
 /// What its requests wait for, and since when. `None`: they are served.
@@ -46,7 +48,8 @@ pub(super) fn of(
 fn showing(attached: &Attached) -> Awaited {
     match &attached.purpose {
         Purpose::Use(shown) if shown.device && attached.device().is_none() => Awaited::Device,
-        Purpose::Use(shown) if shown.nbd.is_some() => Awaited::Export,
+        Purpose::Use(shown) if shown.nbd.is_some() && attached.nbd().is_none() => Awaited::Export,
+        Purpose::Use(shown) if shown.nvme.is_some() => Awaited::Nvme,
         // All that is left is to note it.
         _ => Awaited::Primary(Waiting::Start),
     }
@@ -80,7 +83,7 @@ pub(super) fn told(
     has_unserved: bool,
 ) -> Suspended {
     let (waits_for, mirror, limit_seconds) = match awaited {
-        Awaited::Device | Awaited::Export | Awaited::Primary(Waiting::Start) => {
+        Awaited::Device | Awaited::Export | Awaited::Nvme | Awaited::Primary(Waiting::Start) => {
             (WaitsFor::Start, None, None)
         }
         Awaited::Primary(Waiting::Replica(mirror)) => {
@@ -121,6 +124,10 @@ fn words(awaited: Awaited, node: &str) -> (String, String) {
         ),
         Awaited::Export => (
             format!("its NBD export is being made on node {node}; its primary serves"),
+            format!("Wait; if it lasts, see the log of node {node}"),
+        ),
+        Awaited::Nvme => (
+            format!("its NVMe export is being made on node {node}; its primary serves"),
             format!("Wait; if it lasts, see the log of node {node}"),
         ),
         Awaited::Primary(Waiting::Replica(mirror)) => (

@@ -98,7 +98,12 @@ fn breaks<'a>(before: &'a BTreeSet<String>, now: &'a BTreeSet<String>) -> Vec<&'
     let is_demanded = |line: &&String| {
         let demanded = line.strip_suffix(" is always there").filter(|place| is_sent(place));
         // A demand of a new request is nobody's trouble.
-        let root = |line: &str| line.split(['.', ' ']).next().unwrap_or_default().to_owned();
+        // Of a path the method with it, else the name of a type.
+        let root = |line: &str| match line.split_once(" asks ") {
+            Some((path, _)) => path.to_owned(),
+            None if line.contains(" /") => line.to_owned(),
+            None => line.split(['.', ' ']).next().unwrap_or_default().to_owned(),
+        };
         demanded.is_some_and(|place| before.iter().any(|line| root(line) == root(place)))
     };
     let is_relaxed = |line: &&String| line.strip_suffix(" is always there").is_some_and(is_sent);
@@ -150,6 +155,7 @@ fn what_is_renamed_removed_or_demanded_is_seen() {
     assert_eq!(breaks(&before, &with(demand)), [demand]);
     assert_eq!(breaks(&with(demand), &before), Vec::<&String>::new(), "it is demanded no more");
     assert_eq!(breaks(&before, &with("CRequest.y is always there")), Vec::<&String>::new());
+    assert_eq!(breaks(&before, &with("GET /b asks n is always there")), Vec::<&String>::new());
     let asked = "GET /a asks n is always there";
     assert_eq!(breaks(&before, &with(asked)), [asked]);
 }

@@ -4,7 +4,7 @@ use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::TurnId;
-use crate::coordinator::{Shown, WantedNbd};
+use crate::coordinator::{Shown, WantedNbd, WantedNvme};
 use crate::volumes::{Device, Point, Wanted};
 
 /// How far a volume is attached here.
@@ -66,16 +66,18 @@ pub(in crate::volumes) struct Seen {
     pub(in crate::volumes) phase: Phase,
     pub(in crate::volumes) device: Option<Device>,
     pub(in crate::volumes) nbd: Option<WantedNbd>,
+    pub(in crate::volumes) nvme: Option<WantedNvme>,
     /// The only primary of the view that its first view replaced, known once it serves.
     pub(in crate::volumes) follows: Option<PrimaryId>,
 }
 
 impl Seen {
     pub(in crate::volumes) const NEW: Self =
-        Self { phase: Phase::Making, device: None, nbd: None, follows: None };
+        Self { phase: Phase::Making, device: None, nbd: None, nvme: None, follows: None };
 
     pub(in crate::volumes) fn shown(&self) -> Shown {
-        Shown { device: self.device.is_some(), nbd: self.nbd.clone() }
+        let (nbd, nvme) = (self.nbd.clone(), self.nvme.clone());
+        Shown { device: self.device.is_some(), nbd, nvme }
     }
 }
 
@@ -111,7 +113,9 @@ impl Attachment {
         let settled = self.settled.as_ref().filter(|_| self.seen.phase == Phase::Attached)?;
         let device = settled.device && self.seen.device.is_none();
         let nbd = settled.nbd.clone().filter(|_| self.seen.nbd.is_none());
-        (device || nbd.is_some()).then_some(Shown { device, nbd })
+        let nvme = settled.nvme.clone().filter(|_| self.seen.nvme.is_none());
+        let lacks = device || nbd.is_some() || nvme.is_some();
+        lacks.then_some(Shown { device, nbd, nvme })
     }
 
     /// How it is attached again, if it stays attached.

@@ -7,8 +7,8 @@ mod simulated;
 const VOLUME: VolumeId = VolumeId(7);
 const ONE: Incarnation = Incarnation(1);
 const NBD: WantedNbd = WantedNbd { tcp: false, read_only: false, clients: Vec::new() };
-const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD) };
-const NOT_SHOWN: Shown = Shown { device: false, nbd: None };
+const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD), nvme: None };
+const NOT_SHOWN: Shown = Shown { device: false, nbd: None, nvme: None };
 
 fn wanted(incarnation: u64, shown: Shown) -> Wanted {
     Wanted::new(VOLUME.to_string(), "web".into(), incarnation, shown)
@@ -310,7 +310,7 @@ fn what_cannot_be_shown_is_not_remembered() {
 
 /// One that serves again after a restart, with neither its device nor its export.
 fn lacking() -> (Lifecycle, TurnId) {
-    const BOTH: Shown = Shown { device: true, nbd: Some(NBD) };
+    const BOTH: Shown = Shown { device: true, nbd: Some(NBD), nvme: None };
     let mut machine = Lifecycle::new(VOLUME);
     machine.await_again(wanted(0, BOTH), "restarted");
     assert_eq!(machine.advance(), [Output::Retry, Output::Save]);
@@ -329,7 +329,7 @@ fn lacking() -> (Lifecycle, TurnId) {
 fn what_cannot_be_shown_again_is_tried_until_it_is() {
     let (mut machine, turn) = lacking();
     let why = "the path is taken".to_owned();
-    let missing = Shown { device: true, nbd: Some(NBD) };
+    let missing = Shown { device: true, nbd: Some(NBD), nvme: None };
     assert_eq!(machine.lacking(), Some(Lacking { missing, why }));
     assert!(machine.next_try() && machine.awaited().is_none());
     assert!(!machine.waits_for("the path is taken") && machine.waits_for("a mount"));
@@ -348,8 +348,8 @@ fn what_cannot_be_shown_again_is_tried_until_it_is() {
 fn what_is_missing_is_given_up_by_whoever_ends_it() {
     let (mut machine, turn) = lacking();
     machine.export(ONE, None);
-    assert_eq!(machine.lacking().unwrap().missing, Shown { device: true, nbd: None });
-    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: None })));
+    assert_eq!(machine.lacking().unwrap().missing, Shown { device: true, nbd: None, nvme: None });
+    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: None, nvme: None })));
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
     let turn = granted(&mut machine);
@@ -373,6 +373,40 @@ fn what_is_missing_is_given_up_by_whoever_ends_it() {
 }
 
 #[test]
+fn hosts_of_nvme_are_known_from_the_restart_until_the_detach() {
+    let nvme = WantedNvme { hosts: vec!["nqn.a".into()], read_only: true };
+    let both = Shown { nvme: Some(nvme.clone()), ..BY_NBD };
+    let mut machine = Lifecycle::new(VOLUME);
+    assert_eq!(machine.nvme_hosts(), None);
+    machine.await_again(wanted(0, both.clone()), "restarted");
+    assert_eq!(machine.nvme_hosts(), Some(nvme.hosts.clone()), "it is to come");
+    machine.advance();
+    let turn = granted(&mut machine);
+    machine.open(ONE, "web", Purpose::Use(both.clone())).unwrap();
+    machine.made(ONE, true);
+    machine.serves(ONE, None);
+    machine.export(ONE, Some(NBD));
+    assert!(machine.settle_lacking(ONE, "no address"));
+    assert_eq!(machine.nvme_hosts(), Some(nvme.hosts.clone()), "it is missing");
+    assert_eq!(machine.lacking().unwrap().missing, Shown { nvme: Some(nvme.clone()), ..NOT_SHOWN });
+    machine.export_nvme(ONE, Some(nvme.clone()));
+    assert_eq!(machine.lacking(), None);
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, both)));
+    machine.let_go(turn);
+    let mut ends = machine;
+    ends.advance();
+    let turn = granted(&mut ends);
+    ends.export_nvme(ONE, None);
+    assert_eq!(ends.nvme_hosts(), None, "it has ended");
+    assert_eq!(ends.news(), Some(Some(BY_NBD)));
+    ends.export_nvme(ONE, Some(nvme.clone()));
+    ends.close();
+    ends.export_nvme(ONE, None);
+    assert_eq!(ends.nvme_hosts(), Some(nvme.hosts), "the next daemon exports it");
+    ends.let_go(turn);
+}
+
+#[test]
 fn a_change_of_what_is_shown_is_told() {
     let mut machine = attached();
     let turn = granted(&mut machine);
@@ -380,7 +414,7 @@ fn a_change_of_what_is_shown_is_told() {
     assert!(!machine.is_untold(), "as before");
     let device = Device { path: "/dev/it".into(), kind: "loop".into() };
     machine.device(ONE, Some(device));
-    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: Some(NBD) })));
+    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: Some(NBD), nvme: None })));
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
     assert_eq!(machine.advance(), [], "both are begun");

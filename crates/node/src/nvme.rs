@@ -1,0 +1,247 @@
+//! NVMe over TCP for hosts: each exported volume as a subsystem, and discovery beside them.
+//!
+//! A connection is led to its queue here (the machines are in the `exports` crate). An admin queue is
+//! served by a task of the control plane; one for I/O goes to the engine.
+//!
+//! Hosts prove nothing yet: a name is what a host says of itself. So by default nothing listens, and
+//! an address that other machines reach has to be permitted by the configuration.
+
+pub mod names;
+
+mod connection;
+mod target;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel_api::types::NvmeHost;
+use evenkeel_core::VolumeId;
+use evenkeel_exports::nvme::controller::{Hosts, Notice, Subsystem};
+use evenkeel_exports::nvme::discovery::{MAX_RECORDS, Record, RecordKind, Security};
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::http;
+use crate::log_limit::LogLimit;
+use crate::node::Node;
+use crate::seats::{Seats, Source};
+
+use connection::From;
+use target::Target;
+pub use target::{MAX_CONNECTIONS, Shown};
+
+/// Connections that are no queue yet; beyond, older ones give way.
+const MAX_CHOOSING: usize = 256;
+
+/// What is served, and where.
+#[derive(Debug)]
+pub struct NvmeServer {
+    /// As bound.
+    listen: Vec<SocketAddr>,
+    exports: Mutex<BTreeMap<VolumeId, Served>>,
+    discovery: Arc<Target>,
+    choosing: Arc<Seats>,
+    log: LogLimit,
+}
+
+/// An export; or one that has ended and whose last queues have not.
+#[derive(Debug)]
+struct Served {
+    target: Arc<Target>,
+    generation: u64,
+    /// `None`: it has ended.
+    hosts: Option<Vec<String>>,
+}
+
+/// Where a subsystem is.
+enum Found {
+    Here(Arc<Target>),
+    /// It is meant to be here, and is not yet.
+    Soon,
+    Nowhere,
+}
+
+impl NvmeServer {
+    /// Binds the addresses, if any are configured.
+    ///
+    /// # Errors
+    /// If one is in use.
+    pub async fn bind(config: &Config) -> Result<(Arc<Self>, Vec<TcpListener>), String> {
+        let (mut listeners, mut listen) = (Vec::new(), Vec::new());
+        for address in &config.nvme.listen {
+            let listener = http::bind_tcp(address, "nvme.listen").await?;
+            listen.push(listener.local_addr().map_err(|e| e.to_string())?);
+            listeners.push(listener);
+        }
+        let server = Self {
+            listen,
+            exports: Mutex::default(),
+            discovery: Arc::new(Target::discovery()),
+            choosing: Seats::new(MAX_CHOOSING, "NVMe connections that are no queue yet"),
+            log: LogLimit::default(),
+        };
+        Ok((Arc::new(server), listeners))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, Served>> {
+        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The addresses, as bound.
+    #[must_use]
+    pub fn listen(&self) -> &[SocketAddr] {
+        &self.listen
+    }
+
+    /// Exports a volume to these hosts. One that is exported already is from now on for these; others
+    /// are disconnected. `generation`: which its attachment follows.
+    ///
+    /// # Errors
+    /// If hosts could not discover it any more.
+    pub fn export(
+        &self,
+        volume: VolumeId,
+        generation: u64,
+        hosts: &[String],
+        shown: Shown,
+    ) -> Result<(), String> {
+        let mut exports = self.lock();
+        exports.retain(|_, served| served.hosts.is_some() || !served.target.is_idle());
+        let others = exports.iter().filter(|(id, it)| **id != volume && it.hosts.is_some()).count();
+        let most = MAX_RECORDS / self.listen.len().max(1);
+        if others >= most {
+            return Err(format!(
+                "{most} volumes are exported on the addresses of nvme.listen: hosts could not discover more"
+            ));
+        }
+        let is_read_only = shown.is_read_only;
+        // Queues that have not ended keep their controllers' identifiers.
+        let is_same = |served: &&mut Served| served.generation == generation;
+        let target = match exports.get_mut(&volume).filter(is_same) {
+            Some(served) => served.target.clone(),
+            None => Arc::new(Target::volume(volume, generation, shown)),
+        };
+        target.permit(hosts, is_read_only);
+        let served = Served { target, generation, hosts: Some(hosts.to_vec()) };
+        if let Some(before) = exports.insert(volume, served)
+            && before.generation != generation
+        {
+            before.target.end();
+        }
+        self.tell(&exports);
+        Ok(())
+    }
+
+    /// Ends an export: queues are closed, after what the volume has begun for them. Returns whether
+    /// there was one.
+    pub fn unexport(&self, volume: VolumeId) -> bool {
+        let mut exports = self.lock();
+        let Some(served) = exports.get_mut(&volume) else { return false };
+        let was_exported = served.hosts.take().is_some();
+        served.target.permit(&[], false);
+        exports.retain(|_, served| served.hosts.is_some() || !served.target.is_idle());
+        if was_exported {
+            self.tell(&exports);
+        }
+        was_exported
+    }
+
+    /// Ends all connections.
+    pub fn stop(&self) {
+        let exports = self.lock();
+        for target in exports.values().map(|served| &served.target).chain([&self.discovery]) {
+            target.end();
+        }
+    }
+
+    /// Tells hosts what they can discover now.
+    fn tell(&self, exports: &BTreeMap<VolumeId, Served>) {
+        let mut records = Vec::new();
+        for (volume, served) in exports {
+            let Some(hosts) = &served.hosts else { continue };
+            for (port, address) in (1..).zip(&self.listen) {
+                records.push(Record {
+                    kind: RecordKind::Volume,
+                    subsystem: names::subsystem(*volume),
+                    port,
+                    address: *address,
+                    security: Security::None,
+                    hosts: Hosts::named(hosts.iter().cloned()),
+                });
+            }
+        }
+        // An export that would be one too many was refused.
+        if let Err(error) = self.discovery.replace(records) {
+            tracing::warn!(%error, "NVMe hosts discover what was exported before");
+        }
+    }
+
+    /// A volume has become larger: its hosts are told.
+    pub fn grown(&self, volume: VolumeId) {
+        if let Some(served) = self.lock().get(&volume) {
+            served.target.notify(Notice::Namespace);
+        }
+    }
+
+    /// The hosts that are connected to a volume.
+    #[must_use]
+    pub fn hosts(&self, volume: VolumeId) -> Vec<NvmeHost> {
+        self.lock().get(&volume).map(|served| served.target.hosts()).unwrap_or_default()
+    }
+
+    /// The subsystem of this name, for a host.
+    fn find(&self, node: &Node, subsystem: &str, host: &str) -> Found {
+        if subsystem == Subsystem::DISCOVERY {
+            return Found::Here(self.discovery.clone());
+        }
+        let Some(volume) = names::volume(subsystem) else { return Found::Nowhere };
+        let exported = self
+            .lock()
+            .get(&volume)
+            .and_then(|served| served.hosts.is_some().then(|| served.target.clone()));
+        match exported {
+            Some(target) => Found::Here(target),
+            // A host that is told that there is none gives up for good.
+            None if node.volumes.is_nvme_wanted(volume, host) => Found::Soon,
+            None => Found::Nowhere,
+        }
+    }
+
+    fn say_closed(&self, from: From, why: &str) {
+        if let Some(left_out) = self.log.line(from.source) {
+            let from = from.address;
+            tracing::warn!(%from, why, "closed the connection of an NVMe host{left_out}");
+        }
+    }
+
+    fn say_refused(&self, from: From, host: &str, subsystem: &str, why: &str) {
+        if let Some(left_out) = self.log.line(from.source) {
+            let from = from.address;
+            tracing::warn!(%from, host, subsystem, why, "refused an NVMe host{left_out}");
+        }
+    }
+}
+
+/// Accepts connections on an address until the daemon ends.
+pub async fn accept(listener: TcpListener, node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                // Without it small answers wait for a timer; the connection works all the same.
+                let _ = stream.set_nodelay(true);
+                connection::greet(&node, stream, From { address, source: Source::from(address) });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an NVMe host");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}

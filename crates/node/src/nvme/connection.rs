@@ -1,0 +1,308 @@
+//! A connection of NVMe over TCP, from its first byte until it is a queue, and the admin queues.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{HostId, Instant, Operation, VolumeId};
+use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent};
+use evenkeel_exports::nvme::admin_queue::AdminQueue;
+use evenkeel_exports::nvme::command::{Connect, Refusal, Status};
+use evenkeel_exports::nvme::connection::Connection;
+use evenkeel_exports::nvme::controller::{QueueName, Subsystem};
+use evenkeel_exports::nvme::handshake::{Handshake, Progress};
+use evenkeel_exports::nvme::io_queue::{IoQueue, front_end};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use super::{Found, target::Step, target::Target};
+use crate::clock::core_now;
+use crate::node::Node;
+use crate::peer::stream::PeerStream;
+use crate::seats::Source;
+
+/// How long a host may take to connect a queue.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a host may leave answers of its admin queue in the socket.
+const UNREAD: Duration = Duration::from_secs(10);
+/// Bytes that are received at once.
+const PIECE: usize = 4096;
+/// Bytes of an admin queue that are given to its controller at once: one command or two, each of
+/// which may be answered with 1 MiB.
+const COMMANDS: usize = 128;
+
+/// A queue's place in its subsystem, until the last of its commands is over.
+struct Seat {
+    target: Arc<Target>,
+    name: QueueName,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.target.gone(self.name);
+    }
+}
+
+/// A connection that is a queue now.
+struct Accepted {
+    connection: Connection,
+    seat: Seat,
+    host: HostId,
+    host_name: String,
+    /// What came after Connect.
+    rest: Vec<u8>,
+}
+
+/// From where a connection comes.
+#[derive(Clone, Copy)]
+pub(super) struct From {
+    pub(super) address: SocketAddr,
+    pub(super) source: Source,
+}
+
+/// Serves a connection, in a task of its own.
+pub(super) fn greet(node: &Arc<Node>, mut stream: TcpStream, from: From) {
+    let mut seat = node.nvme.choosing.take(from.source);
+    let node = node.clone();
+    tokio::spawn(async move {
+        let accepted = tokio::select! {
+            accepted = tokio::time::timeout(HANDSHAKE, accept(&node, &mut stream, from)) => accepted,
+            () = seat.gone() => return,
+        };
+        drop(seat);
+        let why = match accepted {
+            Ok(Ok(Some(accepted))) => return serve(&node, stream, accepted, from).await,
+            Ok(Ok(None)) => return,
+            Ok(Err(why)) => why,
+            Err(_) => "it did not connect a queue in time".to_owned(),
+        };
+        node.nvme.say_closed(from, &why);
+    });
+}
+
+/// Leads a connection to its queue. `None`: the host wants nothing.
+async fn accept(
+    node: &Node,
+    stream: &mut TcpStream,
+    from: From,
+) -> Result<Option<Accepted>, String> {
+    let mut handshake = Handshake::default();
+    let (mut rest, mut piece) = (Vec::new(), [0; PIECE]);
+    loop {
+        let count = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
+        if count == 0 {
+            return Ok(None);
+        }
+        rest.extend_from_slice(&piece[..count]);
+        let mut out = Vec::new();
+        let (used, progress) = handshake.receive(&rest, &mut out);
+        rest.drain(..used);
+        match progress {
+            Progress::Wait => {}
+            Progress::End(end) => {
+                stream.write_all(&out).await.map_err(|e| e.to_string())?;
+                return Err(end.to_string());
+            }
+            Progress::Connect(connect) => match join(node, stream, &handshake, &connect, from) {
+                Ok((seat, host, host_name)) => {
+                    let connection = handshake.accept(seat.name, &mut out);
+                    let connection = connection.map_err(|e| e.to_string())?;
+                    stream.write_all(&out).await.map_err(|e| e.to_string())?;
+                    return Ok(Some(Accepted { connection, seat, host, host_name, rest }));
+                }
+                Err(refusal) => handshake.refuse(refusal, &mut out),
+            },
+        }
+        stream.write_all(&out).await.map_err(|e| e.to_string())?;
+    }
+}
+
+/// Makes a connection the queue that its host asks for.
+fn join(
+    node: &Node,
+    stream: &TcpStream,
+    handshake: &Handshake,
+    connect: &Connect,
+    from: From,
+) -> Result<(Seat, HostId, String), Refusal> {
+    let data = handshake.data()?;
+    let refused = |refusal: Refusal, why: &str| {
+        node.nvme.say_refused(from, data.host_name, data.subsystem, why);
+        refusal
+    };
+    let target = match node.nvme.find(node, data.subsystem, data.host_name) {
+        Found::Here(target) => target,
+        Found::Soon => {
+            return Err(refused(Status::ControllerBusy.into(), "its volume is not back yet"));
+        }
+        Found::Nowhere => {
+            return Err(refused(Subsystem::unknown(), "no such subsystem is exported here"));
+        }
+    };
+    let socket = stream.as_fd().try_clone_to_owned().map_err(|_| Status::Internal)?;
+    let socket = (socket.into(), from.address);
+    let name = target.connect((connect, &data), core_now(), socket).map_err(|refusal| {
+        let why = match refusal.status {
+            Status::ConnectHost => "the export names other hosts",
+            Status::ControllerBusy => "too many connections, or old ones that have not ended yet",
+            _ => "it asks for what there is not",
+        };
+        refused(refusal, why)
+    })?;
+    let host = HostId(u128::from_be_bytes(data.host));
+    Ok((Seat { target, name }, host, data.host_name.to_owned()))
+}
+
+/// Serves a queue until it ends, or hands it over to the engine.
+async fn serve(node: &Arc<Node>, stream: TcpStream, accepted: Accepted, from: From) {
+    if accepted.seat.name.queue != 0 {
+        return serve_io(node, stream, accepted, from).await;
+    }
+    let of = accepted.seat.target.of().and_then(|volume| node.volumes.get(volume));
+    let volume = of.as_ref().map(|attached| attached.name().to_owned());
+    let host = accepted.host_name.clone();
+    if volume.is_some()
+        && let Some(left_out) = node.nvme.log.line(from.source)
+    {
+        tracing::info!(volume, %host, from = %from.address, "an NVMe host is connected{left_out}");
+    }
+    if let Err(why) = serve_admin(node, stream, accepted).await {
+        node.nvme.say_closed(from, &why);
+    }
+}
+
+/// Serves an admin queue until it ends.
+async fn serve_admin(
+    node: &Arc<Node>,
+    mut stream: TcpStream,
+    accepted: Accepted,
+) -> Result<(), String> {
+    let Accepted { connection, seat, rest: mut received, .. } = accepted;
+    let (target, name) = (&seat.target, seat.name);
+    let reached: IpAddr = stream.local_addr().map_err(|e| e.to_string())?.ip().to_canonical();
+    let mut queue = AdminQueue::new(connection);
+    let (mut changes, mut is_flushing) = (target.changes(), false);
+    let mut piece = vec![0; PIECE];
+    loop {
+        changes.mark_unchanged();
+        let mut last = None;
+        let mut parts = received.chunks(COMMANDS);
+        // Without bytes it looks for what has happened.
+        let mut part = Some(parts.next().unwrap_or_default());
+        while let Some(bytes) = part {
+            let mut out = Vec::new();
+            let at = (reached, core_now());
+            let step = target.step((&mut queue, name.controller), bytes, at, &mut out);
+            send(&mut stream, &out).await?;
+            last = Some(step.map_err(|end| end.to_string())?);
+            part = parts.next();
+        }
+        let Some(Step { has_ended: false, wants_flush, expires }) = last else { return Ok(()) };
+        if wants_flush && !is_flushing {
+            is_flushing = true;
+            tokio::spawn(flush(node.clone(), target.clone(), name.controller));
+        }
+        is_flushing &= wants_flush;
+        let count = tokio::select! {
+            read = stream.read(&mut piece) => match read {
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(count) => count,
+            },
+            _ = changes.changed() => 0,
+            () = until(expires) => 0,
+        };
+        received.clear();
+        received.extend_from_slice(&piece[..count]);
+    }
+}
+
+async fn send(stream: &mut TcpStream, out: &[u8]) -> Result<(), String> {
+    match tokio::time::timeout(UNREAD, stream.write_all(out)).await {
+        Ok(sent) => sent.map_err(|e| e.to_string()),
+        Err(_) => Err("it does not read its answers".to_owned()),
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep(moment.since(core_now())).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Hands a queue for I/O over to the engine.
+async fn serve_io(node: &Arc<Node>, stream: TcpStream, accepted: Accepted, from: From) {
+    let Accepted { connection, seat, host, host_name, rest } = accepted;
+    let (target, name) = (seat.target.clone(), seat.name);
+    let (Some(volume), Some((namespace, size))) = (target.of(), target.namespace()) else { return };
+    let socket = match PeerStream::Tcp(stream).into_plain_fd() {
+        Ok(socket) => socket,
+        Err(error) => {
+            return tracing::warn!(from = %from.address, %error, "cannot hand over an NVMe queue");
+        }
+    };
+    let deleted = Box::new(move || target.disconnect(name));
+    let queue = IoQueue { connection, namespace, size, host, rest, deleted };
+    let make = front_end(socket, queue);
+    let maker = move || -> Box<dyn Frontend> { Box::new(Seated { frontend: make(), _seat: seat }) };
+    let frontend = node.volumes.next_frontend();
+    let called = format!("nvme {host_name} {}", from.address);
+    if let Err(error) = node.data.add_frontend(volume, frontend, called, Box::new(maker)).await {
+        node.nvme.say_closed(from, &error.to_string());
+    }
+}
+
+/// A queue that holds its place for as long as it lives, however it ends.
+struct Seated {
+    frontend: Box<dyn Frontend>,
+    _seat: Seat,
+}
+
+impl Frontend for Seated {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        self.frontend.handle(event, context);
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.frontend.next_wakeup()
+    }
+}
+
+/// Makes durable what was acknowledged, and tells the controller. If that fails the controller does
+/// not say that it is shut down.
+async fn flush(node: Arc<Node>, target: Arc<Target>, controller: u16) {
+    let Some(volume) = target.of() else { return };
+    if flushed(&node, volume).await {
+        target.shut_down(controller);
+    }
+}
+
+async fn flushed(node: &Node, volume: VolumeId) -> bool {
+    let (sender, receiver) = oneshot::channel();
+    let maker = move || -> Box<dyn Frontend> { Box::new(Flusher(Some(sender))) };
+    let frontend = node.volumes.next_frontend();
+    let added = node.data.add_frontend(volume, frontend, FLUSH.to_owned(), Box::new(maker)).await;
+    added.is_ok() && receiver.await == Ok(true)
+}
+
+/// The name of the front end that flushes.
+const FLUSH: &str = "flush for nvme";
+
+/// Flushes once.
+struct Flusher(Option<oneshot::Sender<bool>>);
+
+impl Frontend for Flusher {
+    fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        match event {
+            FrontendEvent::Started => drop(context.submit(0, Operation::Flush)),
+            FrontendEvent::Reply { result, .. } => {
+                // Whoever asked may have gone.
+                let _ = self.0.take().map(|sender| sender.send(result.is_ok()));
+                context.end("flushed for an NVMe host");
+            }
+            _ => {}
+        }
+    }
+}

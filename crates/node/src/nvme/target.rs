@@ -1,0 +1,334 @@
+//! One subsystem with those who are connected to it: a volume that is exported, or discovery.
+//!
+//! The machines are in the `exports` crate; here is what their queues' connections share. Whatever
+//! closes a queue shuts its socket down: a queue for I/O ends by itself then, once the volume has
+//! answered what it had begun for it (`docs/decisions/0080-an-nvme-queue-ends-after-what-it-began.md`).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_api::types::NvmeHost;
+use evenkeel_core::{Instant, VolumeId};
+use evenkeel_exports::nvme::admin_queue::AdminQueue;
+use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
+use evenkeel_exports::nvme::connection::End;
+use evenkeel_exports::nvme::controller::{
+    Controller, Facts, Health, Hosts, Identifiers, Kind, Limits, Namespace, Notice, Path,
+    PathState, QueueName, Subject, Subsystem, Volume,
+};
+use evenkeel_exports::nvme::discovery::{Directory, Record, TooMany};
+use tokio::sync::watch;
+
+use super::names;
+
+/// Connections of one subsystem on this node, with those that end. One for I/O has a buffer of
+/// 32 KiB, so that those of a volume take 8 MiB at most.
+pub const MAX_CONNECTIONS: usize = 256;
+/// FR.
+const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
+
+/// See the module.
+#[derive(Debug)]
+pub struct Target {
+    name: String,
+    serial: String,
+    /// `None`: discovery.
+    volume: Option<VolumeId>,
+    inner: Mutex<Inner>,
+    /// Something has happened that admin queues may have to answer or to end for.
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    subsystem: Subsystem,
+    what: What,
+    queues: BTreeMap<QueueName, Queue>,
+}
+
+#[derive(Debug)]
+enum What {
+    Volume(Shown),
+    Discovery(Directory),
+}
+
+/// A volume, as it is shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// Bytes; it may grow.
+    pub size: Arc<AtomicU64>,
+    /// Bytes of a logical block.
+    pub block_size: u32,
+    /// Whether writes are refused.
+    pub is_read_only: bool,
+}
+
+/// The connection of a queue.
+#[derive(Debug)]
+struct Queue {
+    /// By which it is closed; `None` once that is done, or the host itself deletes the queue.
+    socket: Option<TcpStream>,
+    from: SocketAddr,
+}
+
+/// What follows from a step of an admin queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Its association is over.
+    pub has_ended: bool,
+    /// What was acknowledged is to be made durable: [`Target::shut_down`] tells that it is.
+    pub wants_flush: bool,
+    /// When its host will have been silent for too long.
+    pub expires: Option<Instant>,
+}
+
+impl Target {
+    /// A volume without hosts, whose attachment follows this generation of its view.
+    #[must_use]
+    pub fn volume(volume: VolumeId, generation: u64, shown: Shown) -> Self {
+        let identifiers = Identifiers::of_attachment(generation);
+        let (name, serial) = (names::subsystem(volume), names::serial(volume));
+        let limits = Limits::default();
+        let subsystem =
+            Subsystem::new(name.clone(), Kind::Volume, Hosts::default(), limits, identifiers);
+        Self::new(name, serial, Some(volume), subsystem, What::Volume(shown))
+    }
+
+    /// The discovery subsystem, which is for each host.
+    #[must_use]
+    pub fn discovery() -> Self {
+        let (name, serial) = (Subsystem::DISCOVERY.to_owned(), "discovery".to_owned());
+        let (hosts, limits) = (Hosts::everyone(), Limits::default());
+        let identifiers = Identifiers::of_attachment(0);
+        let subsystem = Subsystem::new(name.clone(), Kind::Discovery, hosts, limits, identifiers);
+        Self::new(name, serial, None, subsystem, What::Discovery(Directory::default()))
+    }
+
+    fn new(
+        name: String,
+        serial: String,
+        volume: Option<VolumeId>,
+        subsystem: Subsystem,
+        what: What,
+    ) -> Self {
+        let inner = Inner { subsystem, what, queues: BTreeMap::new() };
+        let (inner, changed) = (Mutex::new(inner), watch::Sender::new(()));
+        Self { name, serial, volume, inner, changed }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The volume; `None`: discovery.
+    #[must_use]
+    pub const fn of(&self) -> Option<VolumeId> {
+        self.volume
+    }
+
+    /// Tells when an admin queue has to look again.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Changes what is shared, and does what follows from it.
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.lock();
+        let result = change(&mut inner);
+        inner.close();
+        drop(inner);
+        self.changed.send_replace(());
+        result
+    }
+
+    /// Makes a connection the queue that its host asks for; `socket` is another handle of it.
+    ///
+    /// # Errors
+    /// What to answer instead.
+    pub fn connect(
+        &self,
+        (connect, data): (&Connect, &ConnectData<'_>),
+        now: Instant,
+        (socket, from): (TcpStream, SocketAddr),
+    ) -> Result<QueueName, Refusal> {
+        let mut inner = self.lock();
+        if inner.queues.len() >= MAX_CONNECTIONS {
+            return Err(Status::ControllerBusy.into());
+        }
+        let name = inner.subsystem.connect(connect, data, now)?;
+        inner.queues.insert(name, Queue { socket: Some(socket), from });
+        Ok(name)
+    }
+
+    /// Gives an admin queue what has come, and appends what is to be sent. `reached`: the address of
+    /// this node that its host uses.
+    ///
+    /// # Errors
+    /// Why its connection has to be closed once that is sent.
+    pub fn step(
+        &self,
+        (queue, controller): (&mut AdminQueue, u16),
+        received: &[u8],
+        (reached, now): (IpAddr, Instant),
+        out: &mut Vec<u8>,
+    ) -> Result<Step, End> {
+        let mut inner = self.lock();
+        let Inner { subsystem, what, .. } = &mut *inner;
+        let volume;
+        let subject = match what {
+            What::Volume(shown) => {
+                volume = self.as_namespace(shown);
+                Subject::Volume(&volume)
+            }
+            What::Discovery(directory) => Subject::Discovery(directory, reached),
+        };
+        let facts =
+            Facts { serial: &self.serial, firmware: FIRMWARE, subsystem: &self.name, subject };
+        let Some(controller) = subsystem.controller(controller) else {
+            return Ok(Step { has_ended: true, wants_flush: false, expires: None });
+        };
+        let received = queue.receive(received, controller, &facts, now, out);
+        controller.expire(now);
+        queue.answer_kept(controller, out);
+        let (has_ended, wants_flush) = (controller.has_ended(), controller.wants_flush());
+        let expires = controller.expires();
+        inner.close();
+        received.map(|()| Step { has_ended, wants_flush, expires })
+    }
+
+    fn as_namespace(&self, shown: &Shown) -> Volume {
+        let identifier = self.volume.map_or(0, |volume| volume.0).to_be_bytes();
+        let size = shown.size.load(Ordering::Relaxed);
+        let Shown { block_size, is_read_only, .. } = *shown;
+        let namespace = Namespace { identifier, size, block_size, is_read_only };
+        let path = Path { state: PathState::Optimized, changes: 0 };
+        Volume { namespace, path, health: Health::default() }
+    }
+
+    /// The volume as a queue for I/O has it, and its size. `None`: discovery.
+    #[must_use]
+    pub fn namespace(&self) -> Option<(Namespace, Arc<AtomicU64>)> {
+        match &self.lock().what {
+            What::Volume(shown) => Some((self.as_namespace(shown).namespace, shown.size.clone())),
+            What::Discovery(_) => None,
+        }
+    }
+
+    /// The host deletes a queue for I/O. It is told so on the same connection, which ends by itself
+    /// then.
+    pub fn disconnect(&self, name: QueueName) {
+        self.change(|inner| {
+            if let Some(queue) = inner.queues.get_mut(&name) {
+                queue.socket = None;
+            }
+            if let Some(controller) = inner.subsystem.controller(name.controller) {
+                controller.disconnect(name.queue);
+            }
+        });
+    }
+
+    /// A queue's connection is gone, and with it the last of its commands.
+    pub fn gone(&self, name: QueueName) {
+        self.change(|inner| {
+            inner.queues.remove(&name);
+            inner.subsystem.gone(name);
+        });
+    }
+
+    /// What a controller has acknowledged is durable.
+    pub fn shut_down(&self, controller: u16) {
+        self.change(|inner| {
+            if let Some(controller) = inner.subsystem.controller(controller) {
+                controller.shut_down();
+            }
+        });
+    }
+
+    /// From now on it is for these hosts, and shown like this. Others are disconnected, and so is
+    /// who could write what is read-only now, or not write what is not.
+    pub fn permit(&self, hosts: &[String], is_read_only: bool) {
+        self.change(|inner| {
+            if let What::Volume(shown) = &mut inner.what
+                && shown.is_read_only != is_read_only
+            {
+                shown.is_read_only = is_read_only;
+                inner.subsystem.end();
+            }
+            inner.subsystem.permit(Hosts::named(hosts.iter().cloned()));
+        });
+    }
+
+    /// Disconnects all.
+    pub fn end(&self) {
+        self.change(|inner| inner.subsystem.end());
+    }
+
+    /// Tells all hosts what has happened.
+    pub fn notify(&self, notice: Notice) {
+        self.change(|inner| inner.subsystem.notify(notice));
+    }
+
+    /// From now on hosts discover this; those that see something new are told. Of a volume: nothing.
+    ///
+    /// # Errors
+    /// [`TooMany`] records.
+    pub fn replace(&self, records: Vec<Record>) -> Result<(), TooMany> {
+        self.change(|inner| {
+            let What::Discovery(directory) = &mut inner.what else { return Ok(()) };
+            let sees = directory.replace(records)?;
+            for controller in inner.subsystem.controllers() {
+                if sees(&controller.host().name) {
+                    controller.notify(Notice::Discovery);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether nobody is connected.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.lock().queues.is_empty()
+    }
+
+    /// The hosts that are connected.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<NvmeHost> {
+        let mut inner = self.lock();
+        let Inner { subsystem, queues, .. } = &mut *inner;
+        let of = |controller: &mut Controller| {
+            let identifier = controller.identifier();
+            let admin = queues.get(&QueueName { controller: identifier, queue: 0 })?;
+            let io = queues.keys().filter(|it| it.controller == identifier && it.queue != 0);
+            Some(NvmeHost {
+                nqn: controller.host().name.clone(),
+                address: admin.from.to_string(),
+                controller: identifier,
+                queues: io.count(),
+            })
+        };
+        subsystem.controllers().filter_map(of).collect()
+    }
+}
+
+impl Inner {
+    /// Closes the queues that controllers want closed.
+    fn close(&mut self) {
+        for controller in self.subsystem.controllers() {
+            let identifier = controller.identifier();
+            for queue in controller.take_closing() {
+                let queue = self.queues.get_mut(&QueueName { controller: identifier, queue });
+                if let Some(socket) = queue.and_then(|queue| queue.socket.take()) {
+                    // One that is closed already is as good.
+                    let _ = socket.shutdown(Shutdown::Both);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What exports of all kinds have in common: where a volume is attached, and their end.
+
+use std::sync::Arc;
+
+use evenkeel_api::types::{DoneAnswer, Export, VERSION};
+use evenkeel_api::{ApiError, ErrorCode, routes};
+use evenkeel_engine::FrontendId;
+use hyper::Method;
+
+use super::actor::turn;
+use super::{export, nvme, wanted};
+use crate::cluster;
+use crate::coordinator::NodeLiveness;
+use crate::node::Node;
+use crate::volumes::Attached;
+use crate::volumes::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
+
+/// Where a volume is attached.
+pub(super) enum Place {
+    Here(Arc<Attached>),
+    There(Box<(Found, NodeLiveness)>),
+}
+
+pub(super) async fn place(
+    node: &Node,
+    what: &str,
+    volume: &str,
+    forwarded: bool,
+) -> Result<Place, ApiError> {
+    if let Some(attached) = node.volumes.by_name(volume) {
+        return Ok(Place::Here(attached));
+    }
+    let found = find(node, what, volume).await?;
+    match primary_elsewhere(node, &found.view) {
+        Some(_) if forwarded => Err(moved(what)),
+        Some(elsewhere) => {
+            let target = member(node, what, elsewhere)?;
+            Ok(Place::There(Box::new((found, target))))
+        }
+        None => Err(ApiError::new(
+            ErrorCode::NotAttached,
+            what,
+            "the volume is not attached",
+            "Attach it first, by `evenkeel attach`",
+        )),
+    }
+}
+
+/// Which exports end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// That by NBD.
+    Nbd,
+    /// That by NVMe over TCP.
+    Nvme,
+    /// All.
+    All,
+}
+
+impl Ended {
+    const fn route(self) -> &'static str {
+        match self {
+            Self::Nbd => routes::EXPORT_NBD,
+            Self::Nvme => routes::EXPORT_NVME,
+            Self::All => routes::EXPORTS,
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Nbd => " by NBD",
+            Self::Nvme => " by NVMe",
+            Self::All => "",
+        }
+    }
+}
+
+/// Ends exports of a volume: their clients are disconnected.
+///
+/// # Errors
+/// If it is not exported like that.
+pub async fn end(
+    node: &Arc<Node>,
+    volume: &str,
+    ended: Ended,
+    forwarded: bool,
+) -> Result<DoneAnswer, ApiError> {
+    let what = format!("cannot end the export of volume {volume}");
+    match place(node, &what, volume, forwarded).await? {
+        Place::Here(attached) => end_here(node, &attached, ended).await,
+        Place::There(there) => {
+            let (found, target) = &*there;
+            let path = routes::fill(ended.route(), &[&found.stored.record.id]);
+            let (method, deadline) = (Method::DELETE, cluster::COMMAND);
+            let there = There { found, target, what: &what };
+            forward::<(), _>(node, there, method, &path, None, deadline).await
+        }
+    }
+}
+
+async fn end_here(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    ended: Ended,
+) -> Result<DoneAnswer, ApiError> {
+    let what = format!("cannot end the export of volume {}", attached.name());
+    let turn = turn(node, attached.id).await;
+    if !node.volumes.holds(attached) {
+        return Err(moved(&what));
+    }
+    let by_nvme = ended != Ended::Nbd && nvme::stop(node, &turn, attached);
+    let by_nbd = ended != Ended::Nvme && export::stop(node, &turn, attached).await;
+    if !by_nvme && !by_nbd {
+        let why = format!("it is not exported{}", ended.words());
+        let advice = "See `evenkeel volume status`";
+        return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
+    }
+    turn.save().await;
+    wanted::changed(node, &turn).await;
+    let by = ended.words();
+    let message = format!("volume {} is not exported{by} any more", attached.name());
+    Ok(DoneAnswer { version: VERSION, message })
+}
+
+/// The exports of a volume, for its status.
+pub(in crate::volumes) fn of(
+    node: &Node,
+    attached: &Attached,
+    frontends: &[(FrontendId, String)],
+) -> Vec<Export> {
+    let by_nbd = export::of(node, attached, frontends);
+    by_nbd.into_iter().chain(nvme::of(node, attached)).collect()
+}

@@ -1,0 +1,218 @@
+//! A small initiator of NVMe over TCP: one command at a time, no digests.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
+/// Asks for a new controller.
+pub const NEW: u16 = 0xffff;
+/// Of answers: nobody should try again.
+const DO_NOT_RETRY: u16 = 1 << 14;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a command is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Without the bit that says whether to retry.
+    pub status: u16,
+    pub is_final: bool,
+    pub result: u64,
+    pub data: Vec<u8>,
+}
+
+/// A connection to a node.
+pub struct Queue {
+    stream: TcpStream,
+    next: u16,
+}
+
+/// A command's entry; all fields are zero but those that are set.
+pub struct Entry([u8; 64]);
+
+impl Entry {
+    pub fn new(opcode: u8) -> Self {
+        let mut entry = Self([0; 64]);
+        entry.put(0, &[opcode, 0x40]);
+        // Without data: an SGL of the transport with no bytes.
+        entry.put(39, &[0x5a]);
+        entry
+    }
+
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// It reads so many bytes.
+    fn reads(mut self, length: u32) -> Self {
+        self.put(32, &length.to_le_bytes());
+        self
+    }
+}
+
+impl Queue {
+    /// Connects a queue of a controller; the answer to its Connect.
+    pub async fn connect(
+        address: &str,
+        (subsystem, host): (&str, &str),
+        (controller, queue): (u16, u16),
+    ) -> io::Result<(Self, Answer)> {
+        let mut stream = TcpStream::connect(address).await?;
+        let mut hello = [0; 128];
+        hello[2] = 128;
+        hello[4] = 128;
+        stream.write_all(&hello).await?;
+        stream.read_exact(&mut hello).await?;
+        assert_eq!(hello[0], 1, "it is an ICResp");
+        let mut this = Self { stream, next: 1 };
+        let mut entry = Entry::new(0x7f);
+        entry.put(4, &[1]);
+        entry.put(32, &1024_u32.to_le_bytes());
+        entry.put(39, &[1]);
+        entry.put(42, &queue.to_le_bytes());
+        entry.put(44, &31_u16.to_le_bytes());
+        let mut data = [0; 1024];
+        data[..16].copy_from_slice(&[7; 16]);
+        data[16..18].copy_from_slice(&controller.to_le_bytes());
+        data[256..256 + subsystem.len()].copy_from_slice(subsystem.as_bytes());
+        data[512..512 + host.len()].copy_from_slice(host.as_bytes());
+        let answer = this.call(entry, &data).await?;
+        Ok((this, answer))
+    }
+
+    /// The admin queue of a new controller, which is enabled; and the controller's identifier.
+    pub async fn admin(address: &str, subsystem: &str, host: &str) -> (Self, u16) {
+        let names = (subsystem, host);
+        let (mut this, answer) = Self::connect(address, names, (NEW, 0)).await.unwrap();
+        assert_eq!(answer.status, 0, "{host} may use {subsystem}");
+        let mut enable = Entry::new(0x7f);
+        enable.put(44, &0x14_u32.to_le_bytes());
+        enable.put(48, &0x0046_0001_u64.to_le_bytes());
+        assert_eq!(this.call(enable, &[]).await.unwrap().status, 0);
+        (this, answer.result as u16)
+    }
+
+    /// Sends a command with its data in the capsule, and waits for its answer.
+    pub async fn call(&mut self, entry: Entry, data: &[u8]) -> io::Result<Answer> {
+        let identifier = self.send(entry, data).await?;
+        loop {
+            let (answered, answer) = self.answer().await?;
+            if answered == identifier {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Sends a command; its identifier.
+    pub async fn send(&mut self, mut entry: Entry, data: &[u8]) -> io::Result<u16> {
+        let identifier = self.next;
+        self.next += 1;
+        entry.put(2, &identifier.to_le_bytes());
+        let offset = if data.is_empty() { 0 } else { 72 };
+        let length = 72 + data.len() as u32;
+        let pdu = [&[4, 0, 72, offset], &length.to_le_bytes()[..], &entry.0, data].concat();
+        self.stream.write_all(&pdu).await?;
+        Ok(identifier)
+    }
+
+    /// The next answer, and to which command.
+    pub async fn answer(&mut self) -> io::Result<(u16, Answer)> {
+        match tokio::time::timeout(PATIENCE, self.next_answer()).await {
+            Ok(answer) => answer,
+            Err(_) => panic!("no answer"),
+        }
+    }
+
+    async fn next_answer(&mut self) -> io::Result<(u16, Answer)> {
+        let mut data = Vec::new();
+        loop {
+            let mut head = [0; 24];
+            self.stream.read_exact(&mut head).await?;
+            let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+            let (status, is_last) = (number(22) >> 1, head[1] & 0b1000 != 0);
+            let length = u32::from_le_bytes(head[4..8].try_into().unwrap()) as usize;
+            match head[0] {
+                5 => {
+                    let result = u64::from_le_bytes(head[8..16].try_into().unwrap());
+                    let is_final = status & DO_NOT_RETRY != 0;
+                    let status = status & !DO_NOT_RETRY;
+                    return Ok((number(20), Answer { status, is_final, result, data }));
+                }
+                7 => {
+                    let start = data.len();
+                    data.resize(start + length - 24, 0);
+                    self.stream.read_exact(&mut data[start..]).await?;
+                    if is_last {
+                        let answer = Answer { status: 0, is_final: false, result: 0, data };
+                        return Ok((number(8), answer));
+                    }
+                }
+                other => panic!("PDU {other} is not expected: {head:?}"),
+            }
+        }
+    }
+
+    /// Reads a namespace or the controller, as Identify calls them.
+    pub async fn identify(&mut self, what: u8, namespace: u32) -> Vec<u8> {
+        let mut entry = Entry::new(6).reads(4096);
+        entry.put(4, &namespace.to_le_bytes());
+        entry.put(40, &[what]);
+        let answer = self.call(entry, &[]).await.unwrap();
+        assert_eq!(answer.status, 0);
+        answer.data
+    }
+
+    /// The subsystems that discovery shows, with their addresses.
+    pub async fn discovered(&mut self) -> Vec<(String, String)> {
+        let mut entry = Entry::new(2).reads(8192);
+        entry.put(40, &[0x70, 0]);
+        entry.put(42, &(8192_u16 / 4 - 1).to_le_bytes());
+        let log = self.call(entry, &[]).await.unwrap().data;
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            text.trim_end_matches(['\0', ' ']).to_owned()
+        };
+        let count = log[8] as usize;
+        let records = log.chunks(1024).skip(1).take(count);
+        records
+            .map(|record| {
+                let (address, port) = (text(&record[512..768]), text(&record[32..64]));
+                (text(&record[256..512]), format!("{address}:{port}"))
+            })
+            .collect()
+    }
+
+    /// Writes up to 8 KiB, durably; `block_size` bytes are a block.
+    pub async fn write(&mut self, offset: u64, data: &[u8], block_size: u64) -> Answer {
+        let mut entry = transfer(1, offset, data.len() as u64, block_size);
+        entry.put(32, &(data.len() as u32).to_le_bytes());
+        entry.put(39, &[1]);
+        entry.put(51, &[1 << 6]);
+        self.call(entry, data).await.unwrap()
+    }
+
+    pub async fn read(&mut self, offset: u64, length: u64, block_size: u64) -> Vec<u8> {
+        let entry = transfer(2, offset, length, block_size).reads(length as u32);
+        let answer = self.call(entry, &[]).await.unwrap();
+        assert_eq!(answer.status, 0);
+        answer.data
+    }
+
+    /// Waits until the other side has closed the connection.
+    pub async fn closed(mut self) {
+        let mut rest = [0; 64];
+        let closed =
+            async { while !matches!(self.stream.read(&mut rest).await, Ok(0) | Err(_)) {} };
+        tokio::time::timeout(PATIENCE, closed).await.expect("it is closed");
+    }
+}
+
+fn transfer(opcode: u8, offset: u64, length: u64, block_size: u64) -> Entry {
+    let mut entry = Entry::new(opcode);
+    entry.put(4, &1_u32.to_le_bytes());
+    entry.put(40, &(offset / block_size).to_le_bytes());
+    entry.put(48, &((length / block_size - 1) as u16).to_le_bytes());
+    entry
+}
