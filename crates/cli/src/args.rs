@@ -139,7 +139,8 @@ Examples:
 Examples:
   evenkeel detach music
 
-A mounted or exported volume is not detached: unmount or unexport it first.")]
+A volume that is mounted, or that a client uses over an export, is not detached: unmount it, or
+end the export by `evenkeel unexport`, first.")]
     Detach(DetachArgs),
     /// Attach a volume if need be, and mount its filesystem
     #[command(after_help = "\

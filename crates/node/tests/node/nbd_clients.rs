@@ -166,6 +166,7 @@ async fn the_clusters_authority_signs_certificates_of_clients() {
 
     assert_eq!(choose(&address, first, "a", "web").await.unwrap().0, REP_ERR_POLICY);
     assert_eq!(choose(&address, second, "a", "web").await.unwrap().0, REP_ACK);
+    drop(of_second);
     node.detach("web").await;
 }
 
@@ -212,6 +213,27 @@ async fn whoever_may_write_is_disconnected_when_the_export_becomes_read_only() {
     node.ok("POST", path, json!({"tcp": false})).await;
     assert_eq!(write(&mut reader).await.unwrap(), EPERM);
     assert_eq!(write(&mut local_client(&node).await).await.unwrap(), 0);
+    drop(reader);
+    node.detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_not_detached_under_a_client() {
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    let path = "/v1/volumes/web/exports/nbd";
+    node.ok("POST", path, json!({"tcp": false})).await;
+    let mut client = local_client(&node).await;
+    let error = node.refused("POST", "/v1/volumes/web/detach", Value::Null, "device-busy").await;
+    assert_eq!(error["why"], "a client is connected to its export");
+    assert!(error["do"].as_str().unwrap().contains("`evenkeel unexport`"), "{error:#}");
+    assert_eq!(write(&mut client).await.unwrap(), 0);
+    node.ok("DELETE", path, Value::Null).await;
+    write(&mut client).await.unwrap_err();
     node.detach("web").await;
 }
 

@@ -122,6 +122,16 @@ async fn end_here(
     Ok(DoneAnswer { version: VERSION, message })
 }
 
+/// What would cut off these clients is refused.
+pub(in crate::volumes) fn in_use(what: &str, clients: usize) -> ApiError {
+    let why = match clients {
+        1 => "a client is connected to its export".to_owned(),
+        clients => format!("{clients} clients are connected to its export"),
+    };
+    let advice = "Disconnect first, or end the export, and with it these connections, by `evenkeel unexport`; then try again";
+    ApiError::new(ErrorCode::DeviceBusy, what, why, advice)
+}
+
 /// The exports of a volume, for its status.
 pub(in crate::volumes) fn of(
     node: &Node,

@@ -1,6 +1,7 @@
 //! Ending the use of a volume: at a command, when its primary has ended, and when the daemon ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_api::types::{DetachAnswer, DetachRequest};
 use evenkeel_api::{ApiError, ErrorCode, routes};
@@ -8,6 +9,7 @@ use evenkeel_attach::AttachError;
 use evenkeel_core::VolumeId;
 use evenkeel_core::primary::EndReason;
 use hyper::Method;
+use tokio::time::Instant;
 
 use super::unclean;
 use crate::cluster;
@@ -19,15 +21,19 @@ use crate::volumes::attachment::device::{device_error, place};
 use crate::volumes::attachment::end::{END, end};
 use crate::volumes::attachment::lifecycle::{Over, Phase};
 use crate::volumes::attachment::start::why_ended;
-use crate::volumes::attachment::{export, nvme, wanted};
+use crate::volumes::attachment::{export, exports, nvme, wanted};
 use crate::volumes::lookup::{
     Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
 };
 
+/// How long a client has that is about to leave, and how often it is looked whether it has.
+const LEAVING: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// Ends the use of a volume.
 ///
 /// # Errors
-/// If it is not attached, or its device is in use.
+/// If it is not attached, or its device or an export of it is in use.
 pub async fn detach(
     node: &Arc<Node>,
     volume: &str,
@@ -45,6 +51,7 @@ pub async fn detach(
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
     {
         refuse_without_coordinator(node, &what).await?;
+        refuse_clients(node, &attached, &what).await?;
         return detach_here(node, &attached, &what).await;
     }
     let (found, target) = match detach_there(node, volume, &request, forwarded, &what).await? {
@@ -172,6 +179,22 @@ async fn refuse_without_coordinator(node: &Node, what: &str) -> Result<(), ApiEr
         Err(error) if error.code == ErrorCode::NoCoordinator => Err(error),
         // Whatever else is in the way, the detach finds out.
         _ => Ok(()),
+    }
+}
+
+/// Nobody who uses an export is cut off without a word. One that has just closed its connection is
+/// waited for.
+async fn refuse_clients(node: &Arc<Node>, attached: &Attached, what: &str) -> Result<(), ApiError> {
+    let deadline = Instant::now() + LEAVING;
+    loop {
+        let status = node.data.volume_status(attached.id).await;
+        let frontends = status.map(|status| status.frontends).unwrap_or_default();
+        let exports = exports::of(node, attached, &frontends);
+        match exports.iter().map(|export| export.clients).sum() {
+            0 => return Ok(()),
+            _ if Instant::now() < deadline => tokio::time::sleep(LOOK_AGAIN).await,
+            clients => return Err(exports::in_use(what, clients)),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::coordinator::{Answer, Request};
 use crate::node::Node;
 use crate::peer::requests::SWEEP;
 use crate::volumes::attachment::actor::turn;
+use crate::volumes::attachment::exports;
 use crate::volumes::lookup::{Found, by_names, find, moved, unexpected};
 use crate::volumes::replicas::sweep;
 use crate::volumes::status;
@@ -96,12 +97,7 @@ async fn refuse_clients(node: &Arc<Node>, found: &Found, what: &str) -> Result<(
     // It has what all primaries say that answer.
     let attached = status::one(node, &found.view.volume.to_string(), false).await?;
     let clients: usize = attached.exports.iter().map(|export| export.clients).sum();
-    if clients > 0 {
-        let why = format!("{clients} client(s) use its export");
-        let advice = "Disconnect them, or end the export by `evenkeel unexport`; then stop it";
-        return Err(ApiError::new(ErrorCode::DeviceBusy, what, why, advice));
-    }
-    Ok(())
+    if clients > 0 { Err(exports::in_use(what, clients)) } else { Ok(()) }
 }
 
 /// Notes at the coordinator that a volume is stopped, or is not any more.
