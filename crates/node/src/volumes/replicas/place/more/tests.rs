@@ -104,6 +104,23 @@ fn more_than_there_is_may_be_promised_on_a_directory() {
 }
 
 #[test]
+fn a_replica_is_not_moved_to_the_node_of_the_other_copy() {
+    let disks = [disk("a", "1", 90), disk("a", "2", 90), disk("b", "1", 90)];
+    let (left, beside) = (place("b", "1"), [place("a", "1")]);
+    let to = |on| OneMore { leaving: Some(&left), ..wanted(Some(on), &beside) };
+    for on in ["a", "a:2"] {
+        let error = one_more(&to(on), &disks, "x").unwrap_err();
+        assert_eq!(error.code, ErrorCode::NotEnoughDisks);
+        let permitted = OneMore { same_node: true, ..to(on) };
+        one_more(&permitted, &disks, "x").unwrap();
+    }
+    // All of them are on one machine: there it may go from disk to disk.
+    let within = place("a", "3");
+    let to = OneMore { leaving: Some(&within), ..to("a:2") };
+    assert_eq!(one_more(&to, &disks, "x").unwrap().name, "2");
+}
+
+#[test]
 fn a_replica_is_not_moved_to_where_it_is() {
     let disks = [disk("n1", "d", 90), disk("n2", "d", 90)];
     let (left, beside) = (place("n1", "d"), [place("n2", "d")]);
