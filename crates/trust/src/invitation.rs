@@ -102,12 +102,11 @@ impl Invitation {
         now >= self.expires
     }
 
-    /// Whether another node than this has used it with that name. Such a node may not have
-    /// registered yet.
-    #[must_use]
-    pub fn is_taken(&self, name: &str, node: NodeId) -> bool {
-        let node = node.to_string();
-        self.used.iter().any(|one| one.name == name && one.node != node)
+    /// The nodes that have used it with this name. Such a node may not have registered yet, or may
+    /// have been removed since.
+    pub fn users<'a>(&'a self, name: &'a str) -> impl Iterator<Item = NodeId> + 'a {
+        let named = self.used.iter().filter(move |one| one.name == name);
+        named.filter_map(|one| one.node.parse().ok())
     }
 
     /// Lets a node in that asks at `now`, in seconds since 1970, over a connection that exports

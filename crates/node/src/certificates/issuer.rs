@@ -306,13 +306,18 @@ async fn admit(
         return Err(why);
     }
     if is_new {
-        let of_others = all.iter().any(|one| one.is_taken(&request.name, request.node));
+        // A node that was removed leaves its name to the next one.
+        let is_other = |id: &NodeId| *id != request.node && node.peers.removed(*id).is_none();
+        let other = all.iter().flat_map(|one| one.users(&request.name)).find(is_other);
         let nodes = nodes(node).await.ok_or("the coordinator does not answer: try again")?;
         if let Some(why) = conflict(&nodes, request, is_for_member) {
             return Err(why);
         }
-        if of_others {
-            return Err(format!("another node was let in as {}", request.name));
+        if let Some(other) = other {
+            return Err(format!(
+                "another node ({other}) was let in as {}: give this one another name in its configuration file, and restart it",
+                request.name
+            ));
         }
         save(node, all.clone()).await.map_err(|e| e.to_string())?;
         *invitations = all;

@@ -60,6 +60,30 @@ fn now() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_a_node_that_was_removed_is_free() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let (first, address) = authority(&place).await;
+    let mut second = node(&place, "b");
+    second.start().await.unwrap();
+    let token = invite(&first, json!({})).await;
+    assert_eq!(join(&second, &address, &token).await, (200, String::new()));
+
+    let mut third = node(&elsewhere, "b");
+    third.start().await.unwrap();
+    let token = invite(&first, json!({})).await;
+    let (status, why) = join(&third, &address, &token).await;
+    assert!(status != 200 && why.contains("another node of the cluster is named b"), "{why}");
+    second.stop().await;
+    let is_dead = |answer: &Value| {
+        let nodes = answer["nodes"].as_array().unwrap();
+        nodes.iter().any(|n| n["name"] == "b" && n["alive"] == false && n.get("unknown").is_none())
+    };
+    first.until("/v1/nodes", is_dead).await;
+    first.ok("DELETE", "/v1/nodes/b", Value::Null).await;
+    assert_eq!(join(&third, &address, &token).await, (200, String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_makes_a_member() {
     let place = Place::new();
     let (first, address) = authority(&place).await;

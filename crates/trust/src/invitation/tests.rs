@@ -45,8 +45,8 @@ fn a_use_is_bound_to_key_node_and_name() {
     for other in [request(9, "n2", known), request(10, "n1", known), request(9, "n1", key())] {
         assert_eq!(ask(&mut invitation, &other), Err(Refused::Changed));
     }
-    assert!(invitation.is_taken("n1", NodeId(10)));
-    assert!(!invitation.is_taken("n1", NodeId(9)) && !invitation.is_taken("n2", NodeId(10)));
+    assert_eq!(invitation.users("n1").collect::<Vec<_>>(), [NodeId(9)]);
+    assert_eq!(invitation.users("n2").count(), 0);
     assert_eq!(ask(&mut invitation, &request(10, "n2", key())), Ok(true));
 }
 
