@@ -468,6 +468,7 @@ pub async fn list(node: &Arc<Node>) -> Result<Vec<ClusterNode>, ApiError> {
             addresses: member.node.addresses,
             coordinator: member.coordinator,
             alive: member.alive,
+            unknown: member.may_live && !member.alive,
             answers,
             last_seen: member.last_seen,
             software: member.node.software,

@@ -204,6 +204,9 @@ pub struct ClusterNode {
     pub coordinator: bool,
     /// Whether the coordinator has heard of it within the expiry time.
     pub alive: bool,
+    /// Whether it may live all the same: the coordinator has not run for the expiry time itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
     /// Whether it answers the node that tells this; absent: it was not asked, because it is that
     /// node, or counts as dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]

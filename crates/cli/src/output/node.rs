@@ -114,6 +114,8 @@ fn liveness(node: &ClusterNode) -> String {
     match (node.alive, node.last_seen) {
         (true, _) if node.answers == Some(false) => "alive, no answer here".bad(),
         (true, _) => "alive".good(),
+        (false, _) if node.here => "alive, not heard yet".bad(),
+        (false, _) if node.unknown => "unknown: not heard yet".bad(),
         (false, Some(moment)) => format!("dead (silent for {})", ago(moment)).bad(),
         (false, None) => "dead".bad(),
     }

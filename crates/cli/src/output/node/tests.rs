@@ -89,6 +89,10 @@ fn a_node_that_only_the_coordinator_hears_is_not_just_alive() {
     assert_eq!(liveness(&node(true, Some(true))), "alive");
     assert_eq!(liveness(&node(true, None)), "alive");
     assert_eq!(liveness(&node(false, None)), "dead");
+    let unheard = ClusterNode { unknown: true, ..node(false, None) };
+    assert_eq!(liveness(&unheard), "unknown: not heard yet");
+    // Whoever answers does not call itself dead.
+    assert_eq!(liveness(&ClusterNode { here: true, ..unheard }), "alive, not heard yet");
 }
 
 #[test]
