@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use evenkeel_api::ApiError;
 use evenkeel_api::types::{DetachAnswer, VERSION};
-use evenkeel_core::ReplicaState;
 use evenkeel_core::primary::EndReason;
+use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
 use crate::node::Node;
 use crate::volumes::Attached;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::{start, wanted};
-use crate::volumes::lookup::{Found, find, moved, place_of};
+use crate::volumes::lookup::{Found, find, moved, place_of, places};
 
 /// The pause between two looks at a primary that ends.
 const LOOK: Duration = Duration::from_millis(200);
@@ -74,6 +74,25 @@ pub(super) fn told(node: &Node, attached: &Attached, silent: Vec<String>) -> Det
     DetachAnswer { version: VERSION, clean: false, given_up: false, silent, message }
 }
 
+/// What a volume is like that this node has given up: which replicas lack writes now, that did not
+/// before.
+fn left_as(node: &Node, (before, now): (&View, &Found), here: &str) -> String {
+    let was_in_sync = |id| before.replica(id).is_some_and(|(_, r)| r.state == ReplicaState::InSync);
+    let lacks = |r: &&ReplicaRecord| r.state != ReplicaState::InSync && was_in_sync(r.id);
+    let lacking = now.view.replicas().map(|(_, record)| record).filter(lacks);
+    let lacking: Vec<String> = lacking.map(|r| places(node, now, r)[0].clone()).collect();
+    let name = &now.stored.record.name;
+    match lacking.len() {
+        0 => format!(
+            "{name}: node {here} has given it up, after its replicas were made equal; any node can attach it"
+        ),
+        _ => format!(
+            "{name}: node {here} has given it up, and any node can attach it; what {} has is older, and rebuilt when it is attached",
+            lacking.join(", ")
+        ),
+    }
+}
+
 /// Gives up what a primary of this node has left behind.
 ///
 /// # Errors
@@ -95,12 +114,10 @@ pub(super) async fn give_up(
     wanted::changed(node, &turn).await;
     let here = &node.identity.name;
     Ok(match ended {
-        EndReason::Detached => given_up(
-            true,
-            format!(
-                "{name}: node {here} has given it up, after its replicas were made equal; any node can attach it"
-            ),
-        ),
+        EndReason::Detached => {
+            let now = find(node, what, &id.to_string()).await?;
+            given_up(true, left_as(node, (&view, &now), here))
+        }
         _ => DetachAnswer {
             version: VERSION,
             clean: false,

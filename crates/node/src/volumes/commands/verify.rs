@@ -12,6 +12,7 @@ use super::replica::resolve;
 use super::view_change;
 use crate::cluster;
 use crate::node::Node;
+use crate::volumes::attachment::start;
 use crate::volumes::lookup::{Found, There, carried_out_elsewhere, find, forward};
 use crate::volumes::{status, verdict};
 
@@ -28,6 +29,7 @@ pub async fn verify(
     let what = format!("cannot verify volume {volume}");
     let found = find(node, &what, volume).await?;
     let what = format!("cannot verify volume {}", found.stored.record.name);
+    start::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::VERIFY, &[&found.stored.record.id]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);

@@ -342,12 +342,14 @@ const fn rank(health: &VolumeHealth) -> u8 {
     }
 }
 
-/// The first replica that has a reason, with it.
+/// The first replica that has a reason, with it; one whose file is gone before others, as nothing
+/// brings it back.
 fn first_reason(mirrors: &[MirrorStatus]) -> Option<String> {
     let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    let mut unusual = replicas.filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
-    let (first, why) = unusual.next()?;
-    let more = match unusual.count() {
+    let unusual = || replicas.clone().filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
+    let mut gone = unusual().filter(|(replica, _)| replica.reach == ReplicaReach::FileGone);
+    let (first, why) = gone.next().or_else(|| unusual().next())?;
+    let more = match unusual().count() - 1 {
         0 => String::new(),
         count => format!(" (and {count} more)"),
     };
