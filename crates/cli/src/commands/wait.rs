@@ -234,8 +234,11 @@ fn hopeless(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
 
 /// What a replica needs somebody for.
 fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
+    // One that has taken its place already brings it back no more than nobody does.
+    let is_to_come = |other: &ReplicaStatus| other.state != ReplicaState::InSync;
     let has_successor = |bad: &ReplicaStatus| {
-        replicas(volume).any(|other| other.instead_of.as_ref() == Some(&bad.id))
+        let mut instead = replicas(volume).filter(|r| r.instead_of.as_ref() == Some(&bad.id));
+        instead.any(is_to_come)
     };
     let is_bad = |replica: &&ReplicaStatus| {
         replica.state == ReplicaState::Faulty || replica.lost || is_apart(replica)

@@ -54,9 +54,12 @@ fn a_faulty_replica_waits_for_a_command() {
     stripe.mirrors[0].replicas.insert(1, twin);
     let failure = hopeless(&stripe, &IN_SYNC).unwrap().failure(&stripe, &IN_SYNC);
     assert!(failure.remedy.contains("replica replace music abcdef01"), "{}", failure.remedy);
-    // A spare is rebuilt in its place: that ends by itself.
-    music.mirrors[0].replicas[2].instead_of = Some(id);
+    // A spare is rebuilt in its place: that goes on by itself until the spare is in-sync.
+    let spare = &mut music.mirrors[0].replicas[2];
+    (spare.instead_of, spare.state) = (Some(id), ReplicaState::Rebuilding);
     assert_eq!(hopeless(&music, &IN_SYNC), None);
+    music.mirrors[0].replicas[2].state = ReplicaState::InSync;
+    assert!(matches!(hopeless(&music, &IN_SYNC), Some(Obstacle::Faulty { .. })));
 }
 
 #[test]
