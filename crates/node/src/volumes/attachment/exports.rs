@@ -86,7 +86,14 @@ pub async fn end(
     forwarded: bool,
 ) -> Result<DoneAnswer, ApiError> {
     let what = format!("cannot end the export of volume {volume}");
-    match place(node, &what, volume, forwarded).await? {
+    let place = place(node, &what, volume, forwarded).await.map_err(|error| match error.code {
+        ErrorCode::NotAttached => {
+            let action = "There is no export to end: see `evenkeel volume status`".to_owned();
+            ApiError { action, ..error }
+        }
+        _ => error,
+    })?;
+    match place {
         Place::Here(attached) => end_here(node, &attached, ended).await,
         Place::There(there) => {
             let (found, target) = &*there;

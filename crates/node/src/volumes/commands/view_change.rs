@@ -98,7 +98,7 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
         ),
         ViewError::NotAllInSync => (
             ErrorCode::WrongState,
-            "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the replicas that are not",
+            "Wait for that (`evenkeel volume status NAME --wait in-sync`), or remove the replicas that do not come back",
         ),
         ViewError::Unconfirmed => (
             ErrorCode::Incomplete,
