@@ -126,7 +126,7 @@ impl Disks {
                     entry.replicas = found.glimpsed;
                 }
                 let waiting = KnownState::Waiting(trouble.clone(), retry);
-                let is_open = |known: &&mut Known| known.state != KnownState::Stopped;
+                let is_open = |known: &&mut Known| !known.state.is_stopped();
                 for known in entry.replicas.iter_mut().filter(is_open) {
                     known.state = waiting.clone();
                 }

@@ -337,9 +337,9 @@ fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
             "another {what} is at {path}: the one in use was pulled out, or given another path; it is opened anew when it is back"
         )),
         // Its directory is where it was.
-        Place::Gone if what == FILE => Some(format!(
-            "there is no {what} at {path} any more: it was deleted or moved while it was in use"
-        )),
+        Place::Gone if what == FILE => {
+            Some(format!("there is no {what} at {path} any more: it was deleted or moved"))
+        }
         Place::Another if what == FILE => {
             Some(format!("another {what} is at {path}: the one in use was deleted or moved"))
         }
@@ -367,7 +367,8 @@ impl Entry {
         let disk = self.disk_look()?;
         let of = |known: &Known| {
             let replica = known.superblock.as_ref()?.replica;
-            Some((replica, known.path.clone(), known.identity.filter(|_| known.state.is_open())?))
+            let is_looked_at = known.state.is_open() || known.state.is_stopped();
+            Some((replica, known.path.clone(), known.identity.filter(|_| is_looked_at)?))
         };
         let files = match self.is_device() {
             true => Vec::new(),
@@ -470,6 +471,13 @@ impl Known {
     /// What lies at the path of its file; `disk_gone`: why its disk is not there, if so.
     fn note_place(&mut self, path: &Path, place: Option<Place>, disk_gone: Option<&String>) {
         let place = place.and_then(Place::known);
+        // Closed, its file may be exchanged for a copy that is as good.
+        let place = match place {
+            Some(Place::Another) if self.state.is_stopped() => {
+                Some(Place::Here { has_other_names: false })
+            }
+            place => place,
+        };
         if let Some(Place::Here { has_other_names }) = place {
             self.note_names(has_other_names);
         }
@@ -492,6 +500,12 @@ impl Known {
             (KnownState::FileGone(_), None) => {
                 tracing::info!(%path, "a replica's file is at its path again");
                 KnownState::Served
+            }
+            (KnownState::Stopped(before), why) => {
+                if let (None, Some(why)) = (before, &why) {
+                    tracing::warn!(%path, why, "a replica of a stopped volume is gone");
+                }
+                KnownState::Stopped(why)
             }
             (state, _) => state,
         };

@@ -173,8 +173,8 @@ pub(super) enum KnownState {
     Making,
     /// It is being deleted: nobody else touches it.
     Deleting,
-    /// Its volume is stopped.
-    Stopped,
+    /// Its volume is stopped. Why its file is not there, if it was seen to be gone.
+    Stopped(Option<String>),
     /// It could not be opened, and is tried again: with its disk, or by itself.
     Waiting(Trouble, Retry),
     /// It is being opened again, by itself. What is told is the trouble that it had.
@@ -189,6 +189,10 @@ impl KnownState {
         matches!(self, Self::Served | Self::FileGone(_) | Self::Slow)
     }
 
+    pub(super) const fn is_stopped(&self) -> bool {
+        matches!(self, Self::Stopped(_))
+    }
+
     /// Whether the engine has it, as far as is known.
     pub(super) const fn is_served(&self) -> bool {
         matches!(self, Self::Served | Self::FileGone(_))
@@ -199,7 +203,7 @@ impl KnownState {
             Self::Served => None,
             Self::Making => Some("it is being made".into()),
             Self::Deleting => Some("it is being deleted".into()),
-            Self::Stopped => Some(STOPPED.into()),
+            Self::Stopped(gone) => Some(gone.clone().unwrap_or_else(|| STOPPED.into())),
             Self::Slow => {
                 Some("its disk does not answer yet; it is served as soon as it does".into())
             }

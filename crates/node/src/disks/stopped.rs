@@ -58,7 +58,7 @@ impl Disks {
     /// Whether a replica was closed because its volume is stopped.
     #[must_use]
     pub fn is_closed(&self, replica: ReplicaId) -> bool {
-        self.state_of(replica) == Some(KnownState::Stopped)
+        self.state_of(replica).is_some_and(|state| state.is_stopped())
     }
 
     /// Remembers that the replicas of a volume are kept closed from now on, also after a restart.
@@ -100,7 +100,7 @@ impl Disks {
         let volume = known.superblock.as_ref().map(|s| s.volume);
         let is_device = entry.record.kind == DiskKind::Device && entry.state.is_open();
         let (replica, device) = match volume.is_some_and(|volume| self.is_stopped(volume)) {
-            true => (KnownState::Stopped, EntryState::Stopped),
+            true => (KnownState::Stopped(None), EntryState::Stopped),
             false => {
                 let trouble = Trouble::just_assembled();
                 let retry = Retry::at_once(Instant::now());
@@ -144,7 +144,7 @@ impl Disks {
             for position in 0..entry.replicas.len() {
                 let known = &entry.replicas[position];
                 let is_of_it = known.superblock.as_ref().is_some_and(|s| s.volume == volume);
-                if is_of_it && known.state == KnownState::Stopped {
+                if is_of_it && known.state.is_stopped() {
                     probes.extend(entry.reopen(position));
                 }
             }

@@ -5,7 +5,7 @@ use std::fmt;
 use evenkeel_core::ReplicaId;
 use evenkeel_wire::hello::Reason;
 
-use super::states::{EntryState, KnownState, Trouble};
+use super::states::{EntryState, Hold, KnownState, Trouble};
 use super::{Disks, Entry, Known};
 
 /// Why this node does not serve a replica, as a sentence.
@@ -66,14 +66,26 @@ impl Disks {
         let entries = self.lock();
         let known = entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])));
         if let Some((entry, known)) = known {
-            if known.state == KnownState::Stopped {
-                let disk = &entry.record.name;
-                return Some(Unserved::Stopped(format!(
-                    "disk {disk} of node {node}: it is closed, as its volume was stopped"
-                )));
+            let disk = &entry.record.name;
+            match &known.state {
+                KnownState::Stopped(Some(gone)) => {
+                    return Some(Unserved::Gone(format!("disk {disk} of node {node}: {gone}")));
+                }
+                KnownState::Stopped(None) => {
+                    return Some(Unserved::Stopped(format!(
+                        "disk {disk} of node {node}: it is closed, as its volume was stopped"
+                    )));
+                }
+                state if entry.lacks_file(state) => {
+                    let path = known.path.display();
+                    return Some(Unserved::Gone(format!(
+                        "disk {disk} of node {node}: there is no file at {path}: it was deleted or moved; moved back it is served again"
+                    )));
+                }
+                _ => {}
             }
             let why = known.state.problem().filter(|_| !known.state.is_served())?;
-            let text = format!("disk {} of node {node}: {why}", entry.record.name);
+            let text = format!("disk {disk} of node {node}: {why}");
             return Some(match known.state {
                 KnownState::Refused(_)
                 | KnownState::Waiting(Trouble::ReadOnly, _)
@@ -96,6 +108,17 @@ impl Disks {
 }
 
 impl Entry {
+    /// Whether a replica in this state has no file on this directory, which is there itself.
+    const fn lacks_file(&self, state: &KnownState) -> bool {
+        let is_there = matches!(self.state, EntryState::Serving(Hold::Directory { .. }));
+        is_there
+            && matches!(
+                state,
+                KnownState::Waiting(Trouble::Absent(_), _)
+                    | KnownState::Opening(Trouble::Absent(_), _)
+            )
+    }
+
     /// Why it is not known what this disk holds, if so.
     fn hides(&self) -> Option<String> {
         match &self.state {

@@ -5,8 +5,8 @@ use evenkeel_api::types::DiskState;
 
 use super::super::tests::{Place as Directories, new, node, place};
 use super::*;
-use crate::disks::OpenReplica;
 use crate::disks::states::Retry;
+use crate::disks::{OpenReplica, Unserved};
 use crate::keyed_lock::Recall;
 
 fn with_replica(place: &Directories) -> (Disks, OpenReplica) {
@@ -55,6 +55,41 @@ fn a_file_that_was_deleted_in_use_is_gone_and_one_that_is_put_back_is_not() {
     look(&disks);
     assert_eq!((disks.file_gone(replica), disks.files_gone()), (None, Vec::new()));
     assert_eq!(disks.list()[0].replicas[0].problem, None);
+}
+
+#[test]
+fn a_file_of_a_stopped_volume_is_looked_for_as_well() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let (volume, replica) = (made.newest.superblock.volume, made.newest.superblock.replica);
+    let is_gone = || matches!(disks.why_not_served(replica), Some(Unserved::Gone(_)));
+    let aside = place.disk.join("aside");
+    disks.stop(volume).unwrap();
+    // As the engine does before that.
+    let OpenReplica { path, file, .. } = made;
+    drop(file);
+    disks.close_replica(replica);
+    look(&disks);
+    assert!(matches!(disks.why_not_served(replica), Some(Unserved::Stopped(_))));
+    assert!(disks.is_closed(replica) && disks.list()[0].replicas[0].problem.is_some());
+
+    fs::rename(&path, &aside).unwrap();
+    look(&disks);
+    assert!(is_gone() && disks.is_closed(replica));
+    assert_eq!(disks.file_gone(replica), None, "nobody writes to it");
+    // A copy is as good while nobody does.
+    fs::copy(&aside, &path).unwrap();
+    look(&disks);
+    assert!(!is_gone());
+    fs::remove_file(&path).unwrap();
+
+    // Assembled, it is not served, and nothing but its file brings it back.
+    disks.reopen(volume).unwrap().into_iter().for_each(|probe| drop(disks.open_again(probe)));
+    assert!(is_gone());
+    fs::rename(&aside, &path).unwrap();
+    let later = Instant::now() + Duration::from_secs(60);
+    let opened: Vec<_> = disks.due(later).into_iter().flat_map(|p| disks.open_again(p)).collect();
+    assert_eq!((opened.len(), disks.why_not_served(replica)), (1, None));
 }
 
 #[test]

@@ -27,8 +27,7 @@ pub(super) fn of_view(
         if facts.answered == Some(true) && node.config.coordinator.here {
             facts.node_alive = Some(true);
         }
-        // The replicas of a stopped volume are closed on purpose.
-        let unserved = heard.unserved(replica.id).filter(|_| !record.stopped);
+        let unserved = heard.unserved(replica.id).filter(|it| is_unexpected(record, it));
         facts.unserved = facts.unserved.or(unserved);
         let file_gone = heard.file_gone(replica.id).filter(|_| !record.stopped);
         facts.file_gone = facts.file_gone.or(file_gone);
@@ -76,15 +75,21 @@ fn by_mirror(
     mirrors.map(|mirror| mirror.replicas.iter().map(&facts).collect()).collect()
 }
 
+/// The replicas of a stopped volume are closed on purpose; gone they are not.
+const fn is_unexpected(record: &VolumeRecord, unserved: &Unserved) -> bool {
+    !record.stopped || matches!(unserved, Unserved::Gone(_))
+}
+
 /// Why this node does not serve a replica of its own. `None`: it does, it is another node's, or the
-/// volume is stopped: then its replicas are closed on purpose.
+/// volume is stopped, and the replica there.
 pub(super) fn unserved_here(
     node: &Node,
     record: &VolumeRecord,
     replica: &ReplicaRecord,
 ) -> Option<Unserved> {
-    let is_expected = replica.node == node.identity.node && !record.stopped;
-    is_expected.then(|| node.disks.why_not_served(replica.id)).flatten()
+    let is_here = replica.node == node.identity.node;
+    let unserved = is_here.then(|| node.disks.why_not_served(replica.id)).flatten();
+    unserved.filter(|it| is_unexpected(record, it))
 }
 
 fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaFacts {
