@@ -37,8 +37,8 @@ impl<P: Payload> Primary<P> {
                 self.stop_verify(cx.now);
                 self.bad_ranges.forget();
                 self.fail_early(cx, RequestError::Detached, |_| true);
-                self.phase =
-                    Phase::Detaching(Detaching { command, since: cx.now, step: Step::Draining });
+                let detaching = Detaching { command, since: cx.now, step: Step::Draining };
+                self.enter(cx, Phase::Detaching(detaching));
             }
             Phase::Detaching(_) => {
                 let result = Err(CommandError::Ended);
@@ -70,7 +70,7 @@ impl<P: Payload> Primary<P> {
         }
         match detaching.step {
             Step::Draining if self.requests.are_over() && self.parts.are_over() => {
-                let flush = self.accept(None, HostId(0), Operation::Flush);
+                let flush = self.accept(cx, None, HostId(0), Operation::Flush);
                 self.detach_step(Step::Flushing(flush));
                 self.dispatch_ready(cx);
             }
@@ -135,7 +135,7 @@ impl<P: Payload> Primary<P> {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
         self.stop_verify(cx.now);
-        self.phase = Phase::Ended;
+        self.enter(cx, Phase::Ended);
         cx.effects.push(PrimaryEffect::Ended { reason });
     }
 

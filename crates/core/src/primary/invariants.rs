@@ -77,7 +77,7 @@ impl<P: Payload> Primary<P> {
     /// No wait is without a moment at which it is looked at again, or goes on when it has to end.
     fn check_waits(&self, now: Instant) {
         let longest = (self.lease().time() / 4).max(self.config.settings.reconnect_grace);
-        let is_awake = self.tick_at <= now + longest;
+        let is_awake = self.clock.tick_at <= now + longest;
         assert!(matches!(self.phase, Phase::Idle) || is_awake, "I11: nothing wakes it up");
         self.suspension.check_invariants(self.requests.waits().next().is_some());
     }

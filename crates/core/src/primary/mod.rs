@@ -84,8 +84,14 @@ pub struct Primary<P> {
     verify: Option<Verify>,
     suspension: Suspension,
     writes: Writes,
-    last_number: u64,
+    clock: Clock,
+}
+
+/// When this primary looks at everything again, and the numbers that it gives.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
     tick_at: Instant,
+    last_number: u64,
 }
 
 #[derive(Debug)]
@@ -97,13 +103,61 @@ enum Phase {
     Ended,
 }
 
-/// The present moment, and where effects go.
+/// How far a primary is, for whoever only asks that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    Starting,
+    Serving,
+    Detaching,
+    Ended,
+}
+
+impl Phase {
+    #[inline]
+    fn stage(&self) -> Stage {
+        match self {
+            Self::Idle => Stage::Idle,
+            Self::Starting(_) => Stage::Starting,
+            Self::Serving => Stage::Serving,
+            Self::Detaching(_) => Stage::Detaching,
+            Self::Ended => Stage::Ended,
+        }
+    }
+}
+
+impl Stage {
+    /// Whether it is a primary: it has taken office, and has not ended.
+    #[inline]
+    fn is_acting(self) -> bool {
+        matches!(self, Self::Serving | Self::Detaching)
+    }
+}
+
+/// What all parts of a primary share during one step: the present moment, who it is, how far it is,
+/// and where effects go.
 struct Context<'a, P> {
     now: Instant,
+    config: PrimaryConfig,
+    stage: Stage,
+    clock: Clock,
     effects: &'a mut Vec<PrimaryEffect<P>>,
 }
 
 impl<P> Context<'_, P> {
+    /// A number that was not given before.
+    #[inline]
+    fn next_number(&mut self) -> u64 {
+        self.clock.last_number += 1;
+        self.clock.last_number
+    }
+
+    /// Everything is looked at again at this moment, or before.
+    #[inline]
+    fn wake_at(&mut self, at: Instant) {
+        self.clock.tick_at = self.clock.tick_at.min(at);
+    }
+
     fn send(&mut self, link: LinkId, message: Message, payload: Option<P>) {
         self.effects.push(PrimaryEffect::Send { link, message, payload });
     }
@@ -141,8 +195,7 @@ impl<P: Payload> Primary<P> {
             verify: None,
             suspension: Suspension::default(),
             writes: Writes::default(),
-            last_number: 0,
-            tick_at: now,
+            clock: Clock { tick_at: now, last_number: 0 },
         }
     }
 
@@ -153,8 +206,8 @@ impl<P: Payload> Primary<P> {
         event: PrimaryEvent<P>,
         effects: &mut Vec<PrimaryEffect<P>>,
     ) {
-        let cx = &mut Context { now, effects };
-        if matches!(self.phase, Phase::Ended) {
+        let cx = &mut self.context(now, effects);
+        if cx.stage == Stage::Ended {
             return Self::step_after_end(cx, event);
         }
         match event {
@@ -173,9 +226,25 @@ impl<P: Payload> Primary<P> {
             PrimaryEvent::Tick => {}
         }
         self.run_to_fixpoint(cx);
+        self.clock = cx.clock;
         if cfg!(debug_assertions) {
             self.check_invariants(cx.now);
         }
+    }
+
+    fn context<'a>(
+        &self,
+        now: Instant,
+        effects: &'a mut Vec<PrimaryEffect<P>>,
+    ) -> Context<'a, P> {
+        let (config, stage, clock) = (self.config, self.phase.stage(), self.clock);
+        Context { now, config, stage, clock, effects }
+    }
+
+    /// From now on it is this far.
+    fn enter(&mut self, cx: &mut Context<'_, P>, phase: Phase) {
+        cx.stage = phase.stage();
+        self.phase = phase;
     }
 
     /// An ended primary answers, so that nobody waits, and does nothing else.
@@ -198,7 +267,7 @@ impl<P: Payload> Primary<P> {
 
     /// Brings everything as far as it goes after an event.
     fn run_to_fixpoint(&mut self, cx: &mut Context<'_, P>) {
-        if cx.now >= self.tick_at {
+        if cx.now >= cx.clock.tick_at {
             self.tick(cx);
         }
         self.advance_start(cx);
@@ -216,7 +285,7 @@ impl<P: Payload> Primary<P> {
 
     /// What depends on time alone.
     fn tick(&mut self, cx: &mut Context<'_, P>) {
-        self.notice_own_pause(cx.now);
+        self.notice_own_pause(cx);
         self.watch_peers(cx);
         if matches!(self.phase, Phase::Ended) {
             return; // The last replica of a mirror has lost what was acknowledged.
@@ -237,12 +306,7 @@ impl<P: Payload> Primary<P> {
         let pause = if is_idle { self.lease().time() / 4 } else { settings.reconnect_grace / 4 };
         let tick_at = cx.now + pause.max(Duration::from_millis(1));
         // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
-        self.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
-    }
-
-    /// A view may have a shorter lease, which has to be renewed more often.
-    fn tick_by_lease(&mut self, now: Instant) {
-        self.tick_at = self.tick_at.min(now + self.lease().time() / 4);
+        cx.clock.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
     }
 
     /// When [`PrimaryEvent::Tick`] is due, if nothing else happens before. Ask after each step.
@@ -252,7 +316,7 @@ impl<P: Payload> Primary<P> {
             Phase::Idle | Phase::Ended => None,
             _ => {
                 let verify = self.verify.as_ref().filter(|_| self.check.is_none());
-                verify.and_then(Verify::next_wakeup).into_iter().chain([self.tick_at]).min()
+                verify.and_then(Verify::next_wakeup).into_iter().chain([self.clock.tick_at]).min()
             }
         }
     }
@@ -296,7 +360,7 @@ impl<P: Payload> Primary<P> {
                 self.drain(cx, link, replica, generation, token, range, source);
             }
             Message::ClusterLock { generation, requester, number, range } => {
-                self.cluster_lock_told(generation, requester, number, range);
+                self.cluster_lock_told(cx, generation, requester, number, range);
             }
             Message::Granted { generation, requester, number } => {
                 self.cluster_lock_granted(generation, requester, number);
@@ -348,10 +412,5 @@ impl<P: Payload> Primary<P> {
     /// Whether operations may be sent: every member has adopted the view.
     fn can_send(&self) -> bool {
         matches!(self.phase, Phase::Serving | Phase::Detaching(_)) && self.adoption.is_over()
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
     }
 }

@@ -196,8 +196,9 @@ impl<P: Payload> Primary<P> {
 
     /// A process that stood still has heard nobody meanwhile. That is no sign that the others are
     /// gone: they get the time to answer anew.
-    pub(super) fn notice_own_pause(&mut self, now: Instant) {
-        if now.since(self.tick_at) < self.config.settings.deadline / 2 {
+    pub(super) fn notice_own_pause(&mut self, cx: &mut Context<'_, P>) {
+        let now = cx.now;
+        if now.since(cx.clock.tick_at) < self.config.settings.deadline / 2 {
             return; // It ticks in time.
         }
         self.silences.forget();

@@ -40,13 +40,13 @@ impl<P: Payload> Primary<P> {
         if !matches!(self.phase, Phase::Idle) {
             return; // It has been started before.
         }
-        self.phase = Phase::Starting(Gathering {
+        self.enter(cx, Phase::Starting(Gathering {
             since: cx.now,
             read_at: None,
             reports: BTreeMap::new(),
             surprises: 0,
             is_first_of_epoch: false,
-        });
+        }));
         self.call_read(cx);
     }
 
@@ -292,12 +292,12 @@ impl<P: Payload> Primary<P> {
         if self.view.as_ref().is_some_and(|view| !view.primaries.is_empty()) {
             self.writes.inherit();
         }
-        self.phase = Phase::Serving;
+        self.enter(cx, Phase::Serving);
         self.adoption.take_over(follows);
         let is_joining = view.has_several_primaries();
         self.install(cx, view);
         if is_joining && matches!(self.phase, Phase::Serving) {
-            let cluster_lock = self.cluster_lock_for_itself(0..u64::MAX);
+            let cluster_lock = self.cluster_lock_for_itself(cx, 0..u64::MAX);
             self.exclusions.join(cluster_lock);
         }
         self.accept_early(cx);

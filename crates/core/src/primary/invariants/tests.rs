@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::io::requests::{Client, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
-use super::super::{Context, CoordinatorAnswer};
+use super::super::CoordinatorAnswer;
 use super::check_sources;
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
@@ -74,7 +74,7 @@ fn operations_go_to_the_incarnation_that_the_view_names() {
 
 #[test]
 fn it_looks_again_in_time() {
-    breaks("I11", |primary| primary.tick_at = primary.tick_at + Duration::from_secs(3600));
+    breaks("I11", |primary| primary.clock.tick_at = primary.clock.tick_at + Duration::from_secs(3600));
 }
 
 #[test]
@@ -86,7 +86,9 @@ fn nothing_waits_after_the_stated_time() {
     let primary = cluster.primary(0);
     primary.check_invariants(now);
     let client = Client { request: RequestId(1), since: now };
-    primary.accept(Some(client), HostId(1), Operation::Flush);
+    let mut effects = Vec::new();
+    let cx = &mut primary.context(now, &mut effects);
+    primary.accept(cx, Some(client), HostId(1), Operation::Flush);
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
 }
 
@@ -132,7 +134,8 @@ fn the_next_view_follows_the_one_that_is_known() {
     let primary = cluster.primary(0);
     let same = primary.view.clone().expect("it serves");
     let mut effects = Vec::new();
-    let text = text_of(|| primary.call_swap(&mut Context { now, effects: &mut effects }, same));
+    let cx = &mut primary.context(now, &mut effects);
+    let text = text_of(|| primary.call_swap(cx, same));
     assert!(text.starts_with("V1: "), "{text}");
 }
 
@@ -147,7 +150,8 @@ fn nobody_writes_where_replicas_are_compared() {
     breaks("I9", |primary| {
         let mut effects = Vec::new();
         primary.must_repair(0, 0..4096);
-        primary.advance_check(&mut Context { now: primary.tick_at, effects: &mut effects });
+        let cx = &mut primary.context(primary.clock.tick_at, &mut effects);
+        primary.advance_check(cx);
         let number = primary.check.as_ref().expect("it is begun").number();
         primary.requests.end_kept(number);
     });

@@ -51,6 +51,7 @@ impl<P: Payload> Primary<P> {
     /// over.
     pub(in crate::primary) fn cluster_lock_told(
         &mut self,
+        cx: &mut Context<'_, P>,
         generation: Generation,
         requester: PrimaryId,
         number: ClusterLockNumber,
@@ -67,7 +68,7 @@ impl<P: Payload> Primary<P> {
         };
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
         if let Some(range) = range {
-            let lock = YieldLock::numbered(self.next_number());
+            let lock = YieldLock::numbered(cx.next_number());
             self.ranges.lock_to_yield(lock, range);
             self.cluster_locks.honour(requester, number, lock);
         }

@@ -27,7 +27,7 @@ impl<P: Payload> Primary<P> {
             return client.refuse(cx, error);
         }
         self.requests.note_asked(cx.now);
-        self.accept(Some(client), host, operation);
+        self.accept(cx, Some(client), host, operation);
     }
 
     /// Why a request can't even be accepted.
@@ -56,11 +56,12 @@ impl<P: Payload> Primary<P> {
     /// Takes a request in and asks for its lock.
     pub(in crate::primary) fn accept(
         &mut self,
+        cx: &mut Context<'_, P>,
         client: Option<Client>,
         host: HostId,
         operation: Operation<P>,
     ) -> RequestNumber {
-        let number = self.next_request();
+        let number = RequestNumber(cx.next_number());
         let cluster_locks =
             matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
         let range = operation.range();
@@ -79,24 +80,28 @@ impl<P: Payload> Primary<P> {
         number
     }
 
-    fn next_request(&mut self) -> RequestNumber {
-        RequestNumber(self.next_number())
-    }
-
     /// A request of the primary itself, of so many parts.
-    pub(in crate::primary) fn accept_internal(&mut self, parts: usize) -> RequestNumber {
-        let number = self.next_request();
+    pub(in crate::primary) fn accept_internal(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        parts: usize,
+    ) -> RequestNumber {
+        let number = RequestNumber(cx.next_number());
         self.requests.begin_internal(number, parts);
         number
     }
 
     /// A request of the primary itself that keeps everybody out of a range for several rounds of
     /// parts, until [`Self::end_kept`].
-    pub(in crate::primary) fn keep_out(&mut self, range: Range<u64>) -> RequestNumber {
+    pub(in crate::primary) fn keep_out(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        range: Range<u64>,
+    ) -> RequestNumber {
         if self.has_others() {
-            return self.cluster_lock_for_itself(range);
+            return self.cluster_lock_for_itself(cx, range);
         }
-        let number = self.next_request();
+        let number = RequestNumber(cx.next_number());
         self.requests.keep(number, RequestLock::Local);
         self.ranges.lock(number, range, LockMode::Exclusive);
         number
@@ -105,9 +110,10 @@ impl<P: Payload> Primary<P> {
     /// A request of the primary itself that locks a range until [`Self::end_kept`].
     pub(in crate::primary) fn cluster_lock_for_itself(
         &mut self,
+        cx: &mut Context<'_, P>,
         range: Range<u64>,
     ) -> RequestNumber {
-        let number = self.next_request();
+        let number = RequestNumber(cx.next_number());
         self.requests.keep(number, RequestLock::ClusterLock);
         self.cluster_locks.want(number, range);
         number

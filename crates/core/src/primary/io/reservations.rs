@@ -32,7 +32,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn edit_done(&mut self, cx: &mut Context<'_, P>, pending: PendingEdit) {
         match (pending.edit(), pending.command()) {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
-                let number = self.keep_out(0..u64::MAX);
+                let number = self.keep_out(cx, 0..u64::MAX);
                 self.exclusions.clear(number, command, cx.now);
             }
             (Edit::Evict(id), _) if self.view.as_ref().is_some_and(|v| v.has_primary(id)) => {

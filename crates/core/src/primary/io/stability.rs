@@ -219,7 +219,7 @@ impl<P: Payload> Primary<P> {
         }
         self.stability.flushed_at = cx.now;
         let mirrors = self.mirrors.len();
-        let number = self.accept_internal(mirrors);
+        let number = self.accept_internal(cx, mirrors);
         for mirror in 0..mirrors {
             let through = self.finished_through(mirror);
             self.send_part(cx, number, mirror, 0, PartAction::Stabilize { through });

@@ -333,7 +333,7 @@ impl<P: Payload> Primary<P> {
             return self.drop_link(cx, link);
         }
         let generation = self.generation();
-        let (number, period) = (self.next_number(), self.lease().time() / 4);
+        let (number, period) = (cx.next_number(), self.lease().time() / 4);
         let adopting = self.adoption.awaits(replica);
         let is_unsure =
             self.peers.known(replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
@@ -395,7 +395,7 @@ impl<P: Payload> Primary<P> {
     /// Holds an answer back until the lease is confirmed.
     pub(in crate::primary) fn await_lease(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
         self.parts.await_lease(sequence);
-        self.tick_at = self.tick_at.min(cx.now + self.config.settings.reconnect_grace / 4);
+        cx.wake_at(cx.now + self.config.settings.reconnect_grace / 4);
     }
 
     /// Somebody has confirmed: gives the answers that waited for it.

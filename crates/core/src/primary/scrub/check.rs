@@ -158,7 +158,7 @@ impl<P: Payload> Primary<P> {
 
     /// Locks a range of the volume, to be compared then.
     fn begin_check(&mut self, cx: &mut Context<'_, P>, range: Range<u64>, bad: Option<BadRange>) {
-        let number = self.keep_out(range.clone());
+        let number = self.keep_out(cx, range.clone());
         self.check = Some(Check {
             number,
             range,

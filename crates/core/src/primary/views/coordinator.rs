@@ -29,13 +29,8 @@ impl<P: Payload> Primary<P> {
         self.calls.want_newer_than(self.generation())
     }
 
-    /// The coordinator is not asked again before that moment.
-    fn wake_to_call(&mut self, retry_at: Instant) {
-        self.tick_at = self.tick_at.min(retry_at);
-    }
-
     pub(in crate::primary) fn call_read(&mut self, cx: &mut Context<'_, P>) {
-        let call = CoordinatorCall(self.next_number());
+        let call = CoordinatorCall(cx.next_number());
         self.calls.read(call, cx.now);
         cx.effects.push(PrimaryEffect::ReadView { call });
     }
@@ -46,7 +41,7 @@ impl<P: Payload> Primary<P> {
         let is_shared = self.view.as_ref().is_some_and(View::is_shared);
         let is_due = self.calls.is_poll_due(cx.now, self.lease().time());
         if is_shared && is_due && matches!(self.phase, Phase::Serving) {
-            let call = CoordinatorCall(self.next_number());
+            let call = CoordinatorCall(cx.next_number());
             self.calls.poll(call, cx.now);
             cx.effects.push(PrimaryEffect::ReadView { call });
         }
@@ -73,7 +68,7 @@ impl<P: Payload> Primary<P> {
             "V1: the next view does not follow the one that is known"
         );
         self.doubt_incarnations(&view);
-        let call = CoordinatorCall(self.next_number());
+        let call = CoordinatorCall(cx.next_number());
         let view = Box::new(view);
         cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone(), replaces });
         self.calls.swap(call, view, edits, cx.now);
@@ -117,7 +112,7 @@ impl<P: Payload> Primary<P> {
             }
             Some(Outcome::Unknown { edits, retry_at }) => {
                 self.edits.put_back(edits);
-                self.wake_to_call(retry_at);
+                cx.wake_at(retry_at);
             }
         }
     }
@@ -175,7 +170,7 @@ impl<P: Payload> Primary<P> {
             core::cmp::Ordering::Equal => self.end(cx, EndReason::Fenced),
             core::cmp::Ordering::Less => {
                 let retry_at = self.calls.are_answered_by_the_past(cx.now);
-                self.wake_to_call(retry_at);
+                cx.wake_at(retry_at);
             }
         }
     }
@@ -183,7 +178,7 @@ impl<P: Payload> Primary<P> {
     /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
     fn still_newest(&mut self, cx: &mut Context<'_, P>) {
         let retry_at = self.calls.pause(cx.now);
-        self.wake_to_call(retry_at);
+        cx.wake_at(retry_at);
         self.give_up_refusing(cx);
         self.peers.values_mut().for_each(|peer| peer.ask_again());
         let ready: Vec<_> =

@@ -17,7 +17,8 @@ impl<P: Payload> Primary<P> {
         self.follow_leases(&view);
         let old = self.view.replace(view.clone());
         self.end_doubt_of_incarnations();
-        self.tick_by_lease(cx.now);
+        // It may have a shorter lease, which has to be renewed more often.
+        cx.wake_at(cx.now + view.lease.time() / 4);
         self.update_peers(cx.now, &view);
         old.iter().for_each(|old| self.note_primaries(old, &view));
         let size = view.geometry.size;
@@ -25,10 +26,10 @@ impl<P: Payload> Primary<P> {
             cx.note(Note::Grown(size));
         }
         if old.iter().any(|old| brings_anybody(old, &view)) {
-            self.tick_at = cx.now;
+            cx.wake_at(cx.now);
         }
         self.note_absences(cx.now, &view);
-        self.expect_members(cx.now, old.as_ref(), &view);
+        self.expect_members(cx, old.as_ref(), &view);
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
@@ -78,15 +79,15 @@ impl<P: Payload> Primary<P> {
 
     /// Others have admitted replicas with which this primary has no session: they have the time to
     /// be reached from here, too.
-    fn expect_members(&mut self, now: Instant, old: Option<&View>, new: &View) {
+    fn expect_members(&mut self, cx: &mut Context<'_, P>, old: Option<&View>, new: &View) {
         let was_member = |id| {
             let record = old.and_then(|old| old.replica(id));
             record.is_some_and(|(_, record)| record.state.takes_writes())
         };
         let is_new = |record: &ReplicaRecord| record.state.takes_writes() && !was_member(record.id);
         for (_, record) in new.replicas().filter(|(_, record)| is_new(record)) {
-            if self.peers.known_mut(record.id).is_some_and(|peer| peer.expect(now)) {
-                self.tick_at = now;
+            if self.peers.known_mut(record.id).is_some_and(|peer| peer.expect(cx.now)) {
+                cx.wake_at(cx.now);
             }
         }
     }
