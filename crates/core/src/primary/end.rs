@@ -127,11 +127,11 @@ impl<P: Payload> Primary<P> {
             cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
         }
         for (link, generation) in core::mem::take(&mut self.fence_notices) {
-            if self.peers.at(link).is_some() {
+            if self.membership.at(link).is_some() {
                 cx.send(link, Message::FenceConfirmed { generation }, None);
             }
         }
-        for link in self.peers.take_links() {
+        for link in self.membership.take_links() {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
         self.stop_verify(cx.now);
@@ -147,7 +147,7 @@ impl<P: Payload> Primary<P> {
         self.rebuild_waits.forget();
         self.edits = Edits::default();
         self.adoption.forget();
-        self.peers.forget();
+        self.membership.forget();
         self.silences.forget();
         self.bad_ranges.forget();
         self.cluster_locks.forget();

@@ -31,9 +31,9 @@ impl<P: Payload> Primary<P> {
         if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, &self.view) {
             self.calls.check_invariants(now, view.generation);
             self.check_mirrors(view);
-            self.peers.values().for_each(|peer| self.check_peer(view, peer));
+            self.membership.values().for_each(|peer| self.check_peer(view, peer));
         }
-        self.peers.check_invariants();
+        self.membership.check_invariants();
     }
 
     /// Who serves is a primary of the view; before anybody does, only those have to adopt it that
@@ -59,7 +59,7 @@ impl<P: Payload> Primary<P> {
 
     fn has_begun_nothing(&self) -> bool {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_));
-        is_early && self.requests.are_over() && self.peers.values().next().is_none()
+        is_early && self.requests.are_over() && self.membership.values().next().is_none()
     }
 
     /// Whatever keeps others out of a range has asked for its lock, and has not given it back.
@@ -84,8 +84,11 @@ impl<P: Payload> Primary<P> {
 
     /// The sets by which answers are counted are those of the view.
     fn check_mirrors(&self, view: &View) {
-        assert!(self.mirrors.len() == view.mirrors.len(), "I4: mirrors are not those of the view");
-        for (peers, record) in self.mirrors.iter().zip(&view.mirrors) {
+        assert!(
+            self.membership.mirrors().len() == view.mirrors.len(),
+            "I4: mirrors are not those of the view"
+        );
+        for (peers, record) in self.membership.mirrors().iter().zip(&view.mirrors) {
             peers.check_invariants(record, self.config.id.node);
         }
         self.adoption.check_invariants(|id| self.is_member(id));

@@ -19,8 +19,10 @@ mod invariants;
 mod io;
 mod membership;
 mod scrub;
+mod sessions;
 mod sharing;
 mod start;
+mod status;
 mod suspension;
 mod views;
 mod waiting;
@@ -36,7 +38,7 @@ use self::io::rebuild_waits::RebuildWaits;
 use self::io::requests::{Asked, Client, Requests};
 use self::io::stability::Stability;
 use self::io::writes::Writes;
-use self::membership::peers::{MirrorPeers, Peers};
+use self::membership::Membership;
 use self::scrub::bad_ranges::BadRanges;
 use self::scrub::check::Check;
 use self::scrub::verify::Verify;
@@ -62,8 +64,7 @@ pub struct Primary<P> {
     /// The newest view in which this is a primary.
     view: Option<View>,
     adoption: Adoption,
-    mirrors: Vec<MirrorPeers>,
-    peers: Peers,
+    membership: Membership,
     edits: Edits,
     calls: Calls,
     silences: Silences,
@@ -76,8 +77,6 @@ pub struct Primary<P> {
     parts: Parts<P>,
     rebuild_waits: RebuildWaits,
     stability: Stability,
-    /// When the replicas' speed was compared last.
-    speed_judged_at: Instant,
     /// The range that is being compared or rewritten.
     check: Option<Check>,
     bad_ranges: BadRanges,
@@ -176,8 +175,7 @@ impl<P: Payload> Primary<P> {
             phase: Phase::Idle,
             view: None,
             adoption: Adoption::new(now),
-            mirrors: Vec::new(),
-            peers: Peers::default(),
+            membership: Membership::new(now),
             edits: Edits::default(),
             calls: Calls::new(now),
             silences: Silences::default(),
@@ -189,7 +187,6 @@ impl<P: Payload> Primary<P> {
             parts: Parts::default(),
             rebuild_waits: RebuildWaits::default(),
             stability: Stability::new(now),
-            speed_judged_at: now,
             check: None,
             bad_ranges: BadRanges::default(),
             verify: None,
@@ -232,11 +229,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn context<'a>(
-        &self,
-        now: Instant,
-        effects: &'a mut Vec<PrimaryEffect<P>>,
-    ) -> Context<'a, P> {
+    fn context<'a>(&self, now: Instant, effects: &'a mut Vec<PrimaryEffect<P>>) -> Context<'a, P> {
         let (config, stage, clock) = (self.config, self.phase.stage(), self.clock);
         Context { now, config, stage, clock, effects }
     }
@@ -302,7 +295,10 @@ impl<P: Payload> Primary<P> {
             && !self.calls.is_under_way()
             && self.edits.is_empty()
             && matches!(self.phase, Phase::Serving)
-            && self.peers.values().all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id()));
+            && self
+                .membership
+                .values()
+                .all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id()));
         let pause = if is_idle { self.lease().time() / 4 } else { settings.reconnect_grace / 4 };
         let tick_at = cx.now + pause.max(Duration::from_millis(1));
         // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
@@ -328,7 +324,7 @@ impl<P: Payload> Primary<P> {
         message: Message,
         payload: Option<P>,
     ) {
-        let Some(replica) = self.peers.at(link) else {
+        let Some(replica) = self.membership.at(link) else {
             return; // The link was closed from here.
         };
         match message {
@@ -411,6 +407,6 @@ impl<P: Payload> Primary<P> {
 
     /// Whether operations may be sent: every member has adopted the view.
     fn can_send(&self) -> bool {
-        matches!(self.phase, Phase::Serving | Phase::Detaching(_)) && self.adoption.is_over()
+        self.phase.stage().is_acting() && self.adoption.is_over()
     }
 }

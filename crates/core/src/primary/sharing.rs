@@ -89,7 +89,7 @@ impl<P: Payload> Primary<P> {
         let view = self.view.as_ref()?;
         let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
         let is_reached = |id: ReplicaId, incarnation: Incarnation| {
-            let said = self.peers.known(id).and_then(Peer::incarnation);
+            let said = self.membership.known(id).and_then(Peer::incarnation);
             self.is_usable(id) && said == Some(incarnation)
         };
         in_sync.find(|record| !is_reached(record.id, record.incarnation)).map(|record| record.id)
@@ -101,7 +101,7 @@ impl<P: Payload> Primary<P> {
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.reports.clear();
         }
-        let closed = self.peers.close_all(cx.now).into_iter();
+        let closed = self.membership.close_all(cx.now).into_iter();
         cx.effects.extend(closed.map(|link| PrimaryEffect::Disconnect { link }));
     }
 
@@ -128,7 +128,7 @@ impl<P: Payload> Primary<P> {
     /// are open. If there is none, the lowest: what a dead primary has left open there is resolved
     /// as it would be elsewhere.
     pub(super) fn free_slot(&self, view: &View) -> u8 {
-        let open = self.peers.open_slots();
+        let open = self.membership.open_slots();
         let is_free = |slot: &u8| !view.primaries.iter().any(|other| other.slot == *slot);
         let free: Vec<_> = (0..view.intents.slots).filter(is_free).collect();
         let closed = free.iter().find(|slot| open & 1 << **slot == 0);
@@ -171,7 +171,7 @@ impl<P: Payload> Primary<P> {
     /// wait for a dead primary anew.
     fn has_old_words_only(&self, now: Instant) -> bool {
         let lease = self.lease().time();
-        let members = self.peers.values().filter(|peer| self.is_member(peer.id()));
+        let members = self.membership.values().filter(|peer| self.is_member(peer.id()));
         let mut told = members.filter_map(Peer::told_at);
         told.all(|asked| now.since(asked) > lease)
     }
@@ -184,7 +184,7 @@ impl<P: Payload> Primary<P> {
         }
         // Who has not told was not asked in this generation yet, or leaves because it does not
         // answer.
-        let members = self.peers.values().filter(|peer| self.is_member(peer.id()));
+        let members = self.membership.values().filter(|peer| self.is_member(peer.id()));
         let heard: Option<Vec<u32>> = members.map(Peer::heard).collect();
         let heard = heard?.into_iter().fold(0, |all, bits| all | bits);
         let me = self.config.id;
@@ -202,7 +202,7 @@ impl<P: Payload> Primary<P> {
             return; // It ticks in time.
         }
         self.silences.forget();
-        self.peers.values_mut().for_each(|peer| peer.excuse(now));
+        self.membership.values_mut().for_each(|peer| peer.excuse(now));
     }
 
     /// Whether a replica is to be asked which primaries it has heard.

@@ -40,13 +40,16 @@ impl<P: Payload> Primary<P> {
         if !matches!(self.phase, Phase::Idle) {
             return; // It has been started before.
         }
-        self.enter(cx, Phase::Starting(Gathering {
-            since: cx.now,
-            read_at: None,
-            reports: BTreeMap::new(),
-            surprises: 0,
-            is_first_of_epoch: false,
-        }));
+        self.enter(
+            cx,
+            Phase::Starting(Gathering {
+                since: cx.now,
+                read_at: None,
+                reports: BTreeMap::new(),
+                surprises: 0,
+                is_first_of_epoch: false,
+            }),
+        );
         self.call_read(cx);
     }
 
@@ -57,7 +60,7 @@ impl<P: Payload> Primary<P> {
         let needed: Vec<_> =
             view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
         if self.view.as_ref() != Some(&view) {
-            self.end_doubt_of_incarnations();
+            self.membership.end_doubt_of_incarnations();
             self.adoption.confirm_by(view.unconfirmed());
             if let Phase::Starting(gathering) = &mut self.phase {
                 gathering.is_first_of_epoch = !self.adoption.is_over();
@@ -65,14 +68,14 @@ impl<P: Payload> Primary<P> {
                 gathering.surprises = 0;
             }
         }
-        self.update_peers(cx.now, &view);
+        self.membership.update(&cx.config, &view, cx.now);
         self.view = Some(view);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.read_at = Some(cx.now);
         }
         for replica in needed {
-            if self.peers.known(replica).is_some_and(|peer| peer.session() == Session::Down) {
-                self.connect(cx, replica);
+            if self.membership.known(replica).is_some_and(|peer| peer.session() == Session::Down) {
+                self.membership.connect(cx, replica);
             }
         }
     }
@@ -113,7 +116,7 @@ impl<P: Payload> Primary<P> {
 
     /// A session is open with a replica that may have to adopt the view before anybody is primary.
     pub(super) fn ask_to_confirm(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let link = self.peers.known(replica).and_then(Peer::open_link);
+        let link = self.membership.known(replica).and_then(Peer::open_link);
         if let (Some(link), Some(view), true) = (link, &self.view, self.adoption.awaits(replica)) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }
@@ -131,19 +134,22 @@ impl<P: Payload> Primary<P> {
     }
 
     fn answers(&self, wanted: impl Fn(Session) -> bool) -> bool {
-        self.mirrors.iter().all(|mirror| {
+        self.membership.mirrors().iter().all(|mirror| {
             mirror
                 .ids(mirror.in_sync())
-                .all(|id| self.peers.known(id).is_some_and(|p| wanted(p.session())))
+                .all(|id| self.membership.known(id).is_some_and(|p| wanted(p.session())))
         })
     }
 
     fn has_sources(&self) -> bool {
-        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync()).any(|id| self.is_usable(id)))
+        self.membership
+            .mirrors()
+            .iter()
+            .all(|mirror| mirror.ids(mirror.in_sync()).any(|id| self.is_usable(id)))
     }
 
     fn is_open(&self, replica: ReplicaId) -> bool {
-        self.peers.known(replica).is_some_and(|peer| peer.open_link().is_some())
+        self.membership.known(replica).is_some_and(|peer| peer.open_link().is_some())
     }
 
     /// Whether an in-sync replica answers, and is the one that the view knows.
@@ -171,7 +177,8 @@ impl<P: Payload> Primary<P> {
     /// Has a view committed in which this is the primary. `waited`: since it was started.
     fn take_office(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
         if !self.has_sources() {
-            let in_sync = self.mirrors.iter().flat_map(|mirror| mirror.ids(mirror.in_sync()));
+            let in_sync =
+                self.membership.mirrors().iter().flat_map(|mirror| mirror.ids(mirror.in_sync()));
             let old = in_sync.into_iter().find(|id| self.is_stale_clone(*id));
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::StaleClone));
         }
@@ -239,7 +246,7 @@ impl<P: Payload> Primary<P> {
                     ReplicaState::Rebuilding => (ReplicaState::Stale, record.cause),
                     state => (state, record.cause),
                 };
-                let incarnation = self.peers.known(record.id).and_then(Peer::incarnation);
+                let incarnation = self.membership.known(record.id).and_then(Peer::incarnation);
                 next.appoint(record.id, state, cause, incarnation);
                 if self.is_stale_clone(record.id) {
                     let _ = next.distrust(record.id);
@@ -258,7 +265,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether these slots are all that hold anything, as far as the replicas have told.
     pub(super) fn check_slots(&self, slots: u8) -> Result<(), ViewError> {
-        let open = self.peers.open_slots();
+        let open = self.membership.open_slots();
         match (slots..MAX_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
             Some(slot) => Err(ViewError::SlotOpen(slot)),
             None => Ok(()),

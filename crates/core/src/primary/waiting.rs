@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::io::requests::{Client, RequestNumber};
+use super::membership::mirror::MirrorPeers;
 use super::membership::peer::Peer;
-use super::membership::peers::MirrorPeers;
 use super::suspension::Waiters;
 use super::views::edits::{Edit, PendingEdit};
 use super::{Context, Note, Phase, Primary, Waiting};
@@ -21,9 +21,12 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Idle | Phase::Starting(_)) {
             return Some(Waiting::Start);
         }
-        let healthy = |id| self.peers.known(id).is_some_and(Peer::is_healthy);
-        let without =
-            self.mirrors.iter().position(|mirror| !mirror.ids(mirror.in_sync()).any(healthy));
+        let healthy = |id| self.membership.known(id).is_some_and(Peer::is_healthy);
+        let without = self
+            .membership
+            .mirrors()
+            .iter()
+            .position(|mirror| !mirror.ids(mirror.in_sync()).any(healthy));
         if let Some(mirror) = without {
             return Some(Waiting::Replica(mirror));
         }
@@ -71,7 +74,8 @@ impl<P: Payload> Primary<P> {
     /// Tells of a request whether it can't be answered before the view changes. One that waits for
     /// its range counts as soon as any other does: that may be the one it waits for.
     fn held_up(&self) -> impl Fn(&RequestNumber) -> bool {
-        let mirrors: Vec<_> = self.mirrors.iter().map(|m| self.is_mirror_held_up(m)).collect();
+        let mirrors: Vec<_> =
+            self.membership.mirrors().iter().map(|m| self.is_mirror_held_up(m)).collect();
         let parts =
             self.parts.values().filter(|part| mirrors[part.mirror()] && !part.is_answered());
         let begun: BTreeSet<_> = parts.map(|part| part.request()).collect();
@@ -89,7 +93,7 @@ impl<P: Payload> Primary<P> {
         let is_blocked = |peer: &Peer| peer.is_failing() || peer.has_refused();
         mirror
             .ids(mirror.members())
-            .any(|id| !self.is_sound(id) || self.peers.known(id).is_none_or(is_blocked))
+            .any(|id| !self.is_sound(id) || self.membership.known(id).is_none_or(is_blocked))
     }
 
     /// There is an obstacle, or another one than before.

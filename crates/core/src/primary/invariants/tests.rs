@@ -4,9 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::super::CoordinatorAnswer;
 use super::super::io::requests::{Client, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
-use super::super::CoordinatorAnswer;
 use super::check_sources;
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
@@ -46,14 +46,14 @@ fn members_are_those_of_the_view() {
     breaks("I4", |primary| {
         let mut mirror = primary.view.as_ref().expect("it serves").mirrors[0].clone();
         mirror.replicas.push(ReplicaRecord { id: ReplicaId(99), ..mirror.replicas[0] });
-        primary.mirrors[0].update(&mirror, NodeId(0));
+        primary.membership.mirror_mut(0).update(&mirror, NodeId(0));
     });
     let place = |id| Place { id, node: NodeId(0), mirror: 1, slot: 0 };
     let peer = |place| Peer::new(place, Duration::ZERO, Duration::ZERO, Instant(0));
-    breaks("I4", |primary| primary.peers.know(place(ReplicaId(99)), peer));
+    breaks("I4", |primary| primary.membership.know(peer(place(ReplicaId(99)))));
     breaks("I4", |primary| {
-        primary.peers.forget();
-        primary.peers.know(place(replica(0, 0)), peer);
+        primary.membership.forget();
+        primary.membership.know(peer(place(replica(0, 0))));
     });
 }
 
@@ -69,12 +69,14 @@ fn operations_go_to_the_incarnation_that_the_view_names() {
     let restart = |peer: &mut Peer| {
         peer.incarnations_mut().said(Incarnation(99), BootId(1), false);
     };
-    breaks("W3", |primary| primary.peers.values_mut().for_each(restart));
+    breaks("W3", |primary| primary.membership.values_mut().for_each(restart));
 }
 
 #[test]
 fn it_looks_again_in_time() {
-    breaks("I11", |primary| primary.clock.tick_at = primary.clock.tick_at + Duration::from_secs(3600));
+    breaks("I11", |primary| {
+        primary.clock.tick_at = primary.clock.tick_at + Duration::from_secs(3600)
+    });
 }
 
 #[test]

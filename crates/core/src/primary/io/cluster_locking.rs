@@ -30,7 +30,7 @@ impl<P: Payload> Primary<P> {
 
     /// The replica that keeps the order of cluster locks.
     fn lock_manager(&self) -> Option<&Peer> {
-        self.peers.known(self.view.as_ref()?.lock_manager()?)
+        self.membership.known(self.view.as_ref()?.lock_manager()?)
     }
 
     /// A session with a replica goes on, or it has adopted the view: a lock manager may have missed

@@ -16,7 +16,7 @@ use crate::message::Failure;
 use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::policy::{ReplicaSet, WriteProgress};
-use crate::primary::membership::peers::MirrorPeers;
+use crate::primary::membership::mirror::MirrorPeers;
 use crate::settings::BLOCK;
 use crate::time::Instant;
 

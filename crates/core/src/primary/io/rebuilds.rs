@@ -45,7 +45,7 @@ impl<P: Payload> Primary<P> {
             && self.state_of(source) == Some(ReplicaState::InSync)
             && generation == self.generation()
             && self.adoption.is_over();
-        let Some(peer) = self.peers.get(&source).filter(|_| may_ask) else {
+        let Some(peer) = self.membership.get(&source).filter(|_| may_ask) else {
             return; // The replica lets go of the range by itself and asks again.
         };
         let (mirror, bit) = (peer.mirror(), peer.bit());
@@ -72,7 +72,7 @@ impl<P: Payload> Primary<P> {
             return; // As nearly always.
         }
         let (generation, is_busy) = (self.generation(), self.is_busy(cx.now));
-        let (peers, part) = (&self.peers, self.parts.known(sequence));
+        let (peers, part) = (&self.membership, self.parts.known(sequence));
         let has_it = |id| {
             let peer = peers.known(id);
             peer.zip(part).is_some_and(|(peer, part)| part.was_written_by(peer.bit()))
@@ -93,11 +93,11 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         progress: RebuildProgress,
     ) {
-        let Some(peer) = self.peers.known_mut(replica) else { return };
+        let Some(peer) = self.membership.known_mut(replica) else { return };
         peer.rebuilds(progress);
         let mirror = peer.mirror();
         if let Some(RebuildWait::SourceMedium(at)) = progress.waits_for
-            && self.mirrors[mirror].in_sync().count_ones() > 1
+            && self.membership.mirror(mirror).in_sync().count_ones() > 1
         {
             // What the source can't read another one may have.
             self.must_repair(mirror, at..at.saturating_add(REGION.into()));
@@ -141,7 +141,7 @@ impl<P: Payload> Primary<P> {
     fn finish(&self, replica: ReplicaId, copied: Copied) -> Finish {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
         let counts = is_rebuilding && copied.generation == self.generation();
-        let peer = self.peers.get(&replica).filter(|_| counts);
+        let peer = self.membership.get(&replica).filter(|_| counts);
         let Some((peer, link)) = peer.and_then(|peer| Some((peer, peer.ready_link()?))) else {
             return Finish::Over;
         };
@@ -155,7 +155,7 @@ impl<P: Payload> Primary<P> {
     /// A replica has everything, and every primary has finished its writes.
     pub(in crate::primary) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
         let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let peer = self.peers.known(replica).filter(|peer| peer.is_ready());
+        let peer = self.membership.known(replica).filter(|peer| peer.is_ready());
         if let Some(incarnation) = peer.and_then(Peer::incarnation)
             && is_rebuilding
             && generation == self.generation()

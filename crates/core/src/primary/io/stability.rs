@@ -158,14 +158,14 @@ impl<P: Payload> Primary<P> {
         let stability = self.stability.mirror(mirror, cx.now);
         let through = stability.through;
         (stability.told, stability.told_at) = (through, cx.now);
-        let peers = &self.mirrors[mirror];
-        let members = peers.ids(peers.members()).filter_map(|id| self.peers.known(id));
+        let peers = self.membership.mirror(mirror);
+        let members = peers.ids(peers.members()).filter_map(|id| self.membership.known(id));
         members.for_each(|peer| tell(cx, peer, generation, through));
     }
 
     /// A session has begun: its replica may have missed what was told.
     pub(in crate::primary) fn tell_stable_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        if let Some(peer) = self.peers.known(replica)
+        if let Some(peer) = self.membership.known(replica)
             && let Some(stability) = self.stability.mirrors.get(&peer.mirror())
             && stability.told.0 > 0
         {
@@ -184,7 +184,7 @@ impl<P: Payload> Primary<P> {
             return; // A member says it again in this generation.
         }
         // Whoever asks may have missed what was told.
-        if let Some(mirror) = self.peers.known(replica).map(Peer::mirror) {
+        if let Some(mirror) = self.membership.known(replica).map(Peer::mirror) {
             self.tell_stable(cx, mirror);
         }
         self.stability.is_wanted = true;
@@ -218,7 +218,7 @@ impl<P: Payload> Primary<P> {
             return; // The next tick sees whether it is still wanted.
         }
         self.stability.flushed_at = cx.now;
-        let mirrors = self.mirrors.len();
+        let mirrors = self.membership.mirrors().len();
         let number = self.accept_internal(cx, mirrors);
         for mirror in 0..mirrors {
             let through = self.finished_through(mirror);

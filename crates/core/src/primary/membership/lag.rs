@@ -3,18 +3,17 @@
 //! after a pause, which grows each time.
 //!
 //! Judged are medians over a window of time, and several windows in a row: one slow request, or a
-//! disk that all replicas share, moves nothing. The deadline ([`super::sessions`]) is for a replica
+//! disk that all replicas share, moves nothing. The deadline ([`crate::primary::sessions`]) is for a replica
 //! that does not answer at all.
 
 use core::time::Duration;
 
 use crate::ids::*;
-use crate::payload::Payload;
+use crate::policy::ReplicaSet;
+use crate::primary::membership::Membership;
 use crate::primary::membership::peer::Peer;
-use crate::primary::{Context, Note, Primary};
+use crate::primary::{Context, Note};
 use crate::settings::LagSettings;
-use crate::time::Instant;
-use crate::view::Cause;
 
 /// Windows in a row that must be slow.
 const SLOW_WINDOWS: u32 = 3;
@@ -91,48 +90,58 @@ impl Speed {
     }
 }
 
-impl<P: Payload> Primary<P> {
-    /// At the end of each window: lets those leave that hold the others up.
-    pub(in crate::primary) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
-        let settings = self.config.settings.lag;
-        if settings.times == 0 || cx.now.since(self.speed_judged_at) < settings.window {
-            return; // Nobody leaves for that, or the window is not over.
-        }
+/// A write that has taken long already.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::primary) struct LateWrite {
+    pub mirror: usize,
+    /// To whom it was sent and who has not answered.
+    pub unanswered: ReplicaSet,
+    pub age: Duration,
+}
+
+impl Membership {
+    /// Whether a window of time is over.
+    pub fn is_speed_due<P>(&self, cx: &Context<'_, P>) -> bool {
+        let settings = &cx.config.settings.lag;
+        settings.times != 0 && cx.now.since(self.speed_judged_at) >= settings.window
+    }
+
+    /// At the end of each window: tells who holds the others up. `late`: writes that are not
+    /// answered and have taken long already; they count, too.
+    pub fn judge_speed<P>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        late: &[LateWrite],
+    ) -> Vec<ReplicaId> {
+        let settings = cx.config.settings.lag;
         self.speed_judged_at = cx.now;
-        self.note_unanswered(cx.now, &settings);
+        self.note_unanswered(late);
+        let mut slow = Vec::new();
         for mirror in 0..self.mirrors.len() {
             let peers = &self.mirrors[mirror];
             let members: Vec<_> = peers.ids(peers.members()).collect();
-            let in_sync: Vec<_> = peers.ids(peers.in_sync()).collect();
-            let medians: Vec<(ReplicaId, Option<Duration>)> = in_sync
-                .iter()
-                .map(|id| (*id, self.peers.known(*id).and_then(Peer::median)))
-                .collect();
+            let median = |id| (id, self.known(id).and_then(Peer::median));
+            let medians: Vec<_> = peers.ids(peers.in_sync()).map(median).collect();
             for replica in members {
                 let others = medians.iter().filter(|(id, _)| *id != replica);
                 let fastest = others.filter_map(|(_, median)| *median).min();
-                if let Some(peer) = self.peers.known_mut(replica)
+                if let Some(peer) = self.known_mut(replica)
                     && let Some(took) = peer.speed().judge(fastest, &settings)
                 {
                     let others = fastest.unwrap_or_default();
                     cx.note(Note::Lagging { replica, took, others });
-                    self.wants_to_leave(replica, Cause::Lagging);
+                    slow.push(replica);
                 }
             }
         }
+        slow
     }
 
-    /// Writes that have taken long already count, although they are not answered.
-    fn note_unanswered(&mut self, now: Instant, settings: &LagSettings) {
-        let parts = self.parts.values().filter(|part| part.changes_data());
-        let late: Vec<_> = parts
-            .map(|part| (part.mirror(), part.unanswered(), now.since(part.sent_at())))
-            .filter(|(_, unanswered, age)| *unanswered != 0 && *age >= settings.least)
-            .collect();
-        for peer in self.peers.values_mut() {
+    fn note_unanswered(&mut self, late: &[LateWrite]) {
+        for peer in self.known.values_mut() {
             let (mirror, bit) = (peer.mirror(), peer.bit());
-            let own = late.iter().filter(|(m, set, _)| *m == mirror && set & bit != 0);
-            own.for_each(|(_, _, age)| peer.speed().wrote(*age));
+            let own = late.iter().filter(|it| it.mirror == mirror && it.unanswered & bit != 0);
+            own.for_each(|late| peer.speed().wrote(late.age));
         }
     }
 }

@@ -1,8 +1,34 @@
 //! The replicas, as their primary sees them: what it knows of each ([`peer`]) and of all
-//! ([`peers`]), its sessions with them ([`sessions`]), and how fast they are ([`lag`]).
+//! ([`peers`]), in which sets each mirror counts them ([`mirror`]), and how fast they are ([`lag`]).
+//!
+//! The lowest of a primary's rooms: it uses none of the others. It never asks what a view says, nor
+//! what was written: whoever asks it something that depends on these brings them.
 
 mod lag;
+pub(super) mod mirror;
 pub(super) mod peer;
-pub(super) mod peers;
-mod sessions;
-mod status;
+mod peers;
+
+use std::collections::BTreeMap;
+
+pub(super) use self::lag::LateWrite;
+use self::mirror::MirrorPeers;
+use self::peer::Peer;
+use crate::ids::*;
+use crate::policy::ReplicaSet;
+use crate::time::Instant;
+
+/// The replicas of the volume, and the links to them.
+#[derive(Debug)]
+pub(super) struct Membership {
+    known: BTreeMap<ReplicaId, Peer>,
+    /// Whose each link is.
+    links: BTreeMap<LinkId, ReplicaId>,
+    mirrors: Vec<MirrorPeers>,
+    /// When the replicas' speed was compared last.
+    speed_judged_at: Instant,
+}
+
+/// Tells which replicas of a mirror have failed a write that is acknowledged and under way still.
+/// Only who knows the writes can.
+pub(super) type Lacking<'a> = &'a dyn Fn(usize) -> ReplicaSet;

@@ -1,25 +1,59 @@
-//! All replicas of the volume, the links to them, and the sets in which each mirror counts them.
+//! All replicas of the volume, and the links to them.
 
-use std::collections::BTreeMap;
-
+use super::mirror::MirrorPeers;
 use super::peer::{Peer, Place};
+use super::{Lacking, Membership};
 use crate::ids::*;
 use crate::policy::ReplicaSet;
+use crate::primary::{Context, PrimaryConfig, PrimaryEffect};
 use crate::time::Instant;
-use crate::view::{MirrorView, ReplicaState};
+use crate::view::{ReplicaRecord, View};
+use std::collections::BTreeMap;
 
-/// The replicas of the volume, and the links to them.
-#[derive(Debug, Default)]
-pub(in crate::primary) struct Peers {
-    known: BTreeMap<ReplicaId, Peer>,
-    /// Whose each link is.
-    links: BTreeMap<LinkId, ReplicaId>,
-}
+impl Membership {
+    pub fn new(now: Instant) -> Self {
+        let (known, links) = (BTreeMap::new(), BTreeMap::new());
+        Self { known, links, mirrors: Vec::new(), speed_judged_at: now }
+    }
 
-impl Peers {
-    /// A view names a replica: it is known from now on, if it was not.
-    pub fn know(&mut self, place: Place, new: impl FnOnce(Place) -> Peer) {
-        self.known.entry(place.id).or_insert_with(|| new(place));
+    /// Takes over the replicas of a view: keeps what is known of those that stay.
+    pub fn update(&mut self, config: &PrimaryConfig, view: &View, now: Instant) {
+        self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
+        for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
+            peers.update(record, config.id.node);
+            for record in &record.replicas {
+                let (lease, pause) = (view.lease.time(), config.settings.retry_pause.0);
+                if let Some(slot) = peers.slot_for(record.id) {
+                    let place = Place { id: record.id, node: record.node, mirror, slot };
+                    let new = || Peer::new(place, lease, pause, now);
+                    self.known.entry(place.id).or_insert_with(new);
+                }
+            }
+        }
+    }
+
+    /// The sets of a mirror's replicas.
+    #[inline]
+    pub fn mirror(&self, mirror: usize) -> &MirrorPeers {
+        &self.mirrors[mirror]
+    }
+
+    /// Those of one mirror, for tests to break.
+    #[cfg(test)]
+    pub fn mirror_mut(&mut self, mirror: usize) -> &mut MirrorPeers {
+        &mut self.mirrors[mirror]
+    }
+
+    /// A replica, for tests to break.
+    #[cfg(test)]
+    pub fn know(&mut self, peer: Peer) {
+        self.known.entry(peer.id()).or_insert(peer);
+    }
+
+    /// Those of all mirrors.
+    #[inline]
+    pub fn mirrors(&self) -> &[MirrorPeers] {
+        &self.mirrors
     }
 
     #[inline]
@@ -131,7 +165,113 @@ impl Peers {
 
     /// The primary has ended.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        self.known.clear();
+        self.links.clear();
+    }
+
+    /// A connection to a replica is wanted.
+    pub fn connect<P>(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
+        if let Some(peer) = self.known_mut(replica) {
+            peer.connect();
+            cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node() });
+        }
+    }
+
+    /// Whether every member of a mirror has confirmed this primary less than the lease ago, counted
+    /// from asking: then no other primary can have had a write acknowledged. One that rebuilds
+    /// counts, too: a view that this primary has not learnt of may have made it the only one
+    /// in-sync.
+    pub fn has_lease(&self, mirror: usize, now: Instant) -> bool {
+        let peers = &self.mirrors[mirror];
+        peers.ids(peers.members()).all(|id| self.known(id).is_some_and(|peer| peer.grants(now)))
+    }
+
+    /// The replicas of a mirror that have failed a write which is acknowledged, as far as that is
+    /// over.
+    pub fn remembered_to_lack(&self, mirror: usize) -> ReplicaSet {
+        let lacks = |peer: &&Peer| peer.mirror() == mirror && peer.disk().lacks_writes();
+        self.known.values().filter(lacks).fold(0, |set, peer| set | peer.bit())
+    }
+
+    /// These rebuilding replicas lack an acknowledged write until they have left, even if a view
+    /// that is on its way makes them in-sync.
+    pub fn remember_lack(&mut self, mirror: usize, replicas: ReplicaSet) {
+        for peer in self.known.values_mut() {
+            if peer.mirror() == mirror && replicas & peer.bit() != 0 {
+                peer.disk_mut().lack_writes();
+            }
+        }
+    }
+
+    /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
+    pub fn is_sound(&self, replica: ReplicaId, lacking: Lacking<'_>) -> bool {
+        let lacks_nothing = |peer: &Peer| {
+            let lacking = lacking(peer.mirror()) | self.remembered_to_lack(peer.mirror());
+            lacking & peer.bit() == 0
+        };
+        self.known.get(&replica).is_some_and(|peer| peer.is_healthy() && lacks_nothing(peer))
+    }
+
+    /// Whether a mirror could go on without this in-sync replica.
+    pub fn has_sound_other(&self, mirror: usize, replica: ReplicaId, lacking: Lacking<'_>) -> bool {
+        let peers = &self.mirrors[mirror];
+        peers.ids(peers.in_sync()).any(|id| id != replica && self.is_sound(id, lacking))
+    }
+
+    /// Whether each in-sync replica of a mirror lacks acknowledged writes, or may.
+    pub fn has_lost_everywhere(&self, mirror: usize, lacking: Lacking<'_>) -> bool {
+        let lacking = lacking(mirror) | self.remembered_to_lack(mirror);
+        let peers = &self.mirrors[mirror];
+        let has_lost = |peer: &Peer| peer.disk().is_lost() || lacking & peer.bit() != 0;
+        peers.ids(peers.in_sync()).all(|id| self.known(id).is_some_and(has_lost))
+    }
+
+    /// Whether the disk of this replica has failed.
+    pub fn has_failed(&self, replica: ReplicaId) -> bool {
+        self.known.get(&replica).is_some_and(Peer::is_failing)
+    }
+
+    /// Whether an in-sync replica that has failed a write is to leave: until then it differs from
+    /// the others, and what it differs in is known.
+    pub fn somebody_fails(&self) -> bool {
+        let is_failing = |id| self.known(id).is_some_and(Peer::is_failing);
+        self.mirrors.iter().any(|mirror| {
+            mirror.in_sync().count_ones() > 1 && mirror.ids(mirror.in_sync()).any(is_failing)
+        })
+    }
+
+    /// Notes since when replicas are no members.
+    pub fn note_absences(&mut self, view: &View, now: Instant) {
+        for (_, record) in view.replicas() {
+            if let Some(peer) = self.known_mut(record.id) {
+                peer.is_member_now(record.state.takes_writes(), now);
+            }
+        }
+    }
+
+    /// Others have admitted replicas with which this primary has no session: they have the time to
+    /// be reached from here, too. Tells whether there are such.
+    pub fn expect_members(&mut self, old: Option<&View>, new: &View, now: Instant) -> bool {
+        let was_member = |id| {
+            let record = old.and_then(|old| old.replica(id));
+            record.is_some_and(|(_, record)| record.state.takes_writes())
+        };
+        let is_new = |record: &ReplicaRecord| record.state.takes_writes() && !was_member(record.id);
+        let mut are_down = false;
+        for (_, record) in new.replicas().filter(|(_, record)| is_new(record)) {
+            are_down |= self.known_mut(record.id).is_some_and(|peer| peer.expect(now));
+        }
+        are_down
+    }
+
+    /// The next view has this lease: nobody counts on more from now on.
+    pub fn bound_leases(&mut self, view: &View) {
+        self.known.values_mut().for_each(|peer| peer.bound_lease(view.lease.time()));
+    }
+
+    /// A newer view is known: what was asked for in place of it can't be committed any more.
+    pub fn end_doubt_of_incarnations(&mut self) {
+        self.known.values_mut().for_each(|peer| peer.incarnations_mut().end_doubt());
     }
 
     /// Panics if links and replicas do not belong together.
@@ -146,81 +286,3 @@ impl Peers {
         }
     }
 }
-
-/// The replicas of one mirror as sets of slots.
-#[derive(Debug, Default, Clone)]
-pub(in crate::primary) struct MirrorPeers {
-    /// Which replica has which slot.
-    slots: [Option<ReplicaId>; 16],
-    members: ReplicaSet,
-    in_sync: ReplicaSet,
-    /// Those on the primary's node.
-    local: ReplicaSet,
-}
-
-impl MirrorPeers {
-    /// Who takes writes by the view.
-    #[inline]
-    pub fn members(&self) -> ReplicaSet {
-        self.members
-    }
-
-    #[inline]
-    pub fn in_sync(&self) -> ReplicaSet {
-        self.in_sync
-    }
-
-    /// Those on the primary's node.
-    #[inline]
-    pub fn local(&self) -> ReplicaSet {
-        self.local
-    }
-
-    /// Takes over what a view says; slots of replicas that stay do not change.
-    pub fn update(&mut self, mirror: &MirrorView, here: NodeId) {
-        for slot in &mut self.slots {
-            if slot.is_some_and(|id| !mirror.replicas.iter().any(|r| r.id == id)) {
-                *slot = None;
-            }
-        }
-        (self.members, self.in_sync, self.local) = (0, 0, 0);
-        for record in &mirror.replicas {
-            let bit = self.slot_for(record.id).map_or(0, |slot| 1 << slot);
-            self.members |= if record.state.takes_writes() { bit } else { 0 };
-            self.in_sync |= if record.state == ReplicaState::InSync { bit } else { 0 };
-            self.local |= if record.node == here { bit } else { 0 };
-        }
-    }
-
-    /// The slot of a replica; a free one is taken if it has none yet. There is one: no valid view
-    /// has more replicas in a mirror than there are slots.
-    pub fn slot_for(&mut self, id: ReplicaId) -> Option<u32> {
-        let position = |wanted| self.slots.iter().position(|slot| *slot == wanted);
-        let slot = position(Some(id)).or_else(|| position(None));
-        debug_assert!(slot.is_some(), "{id:?} is one too many");
-        let slot = slot?;
-        self.slots[slot] = Some(id);
-        Some(slot as u32)
-    }
-
-    /// Panics if these are not the sets of a view's mirror.
-    pub fn check_invariants(&self, mirror: &MirrorView, here: NodeId) {
-        let mut expected = self.clone();
-        expected.update(mirror, here);
-        let sets = |peers: &Self| (peers.members, peers.in_sync, peers.local);
-        assert!(sets(self) == sets(&expected), "I4: the members are not those of the view");
-        assert!(self.in_sync & !self.members == 0, "I4: who is in-sync is a member");
-    }
-
-    /// The replicas of a set, in the order of their slots.
-    pub fn ids(&self, set: ReplicaSet) -> impl Iterator<Item = ReplicaId> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(move |(slot, _)| set >> slot & 1 == 1)
-            .filter_map(|(_, id)| *id)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -19,7 +19,6 @@ use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::io::part::PartAction;
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Note, Phase, Primary};
 use crate::settings::MAX_PAYLOAD;
 use crate::stripe;
@@ -100,7 +99,7 @@ impl<P: Payload> Primary<P> {
 
     fn is_everyone_in_sync(&self, mirror: usize) -> bool {
         let replicas = self.view.as_ref().map(|view| view.mirrors[mirror].replicas.len());
-        replicas == Some(self.mirrors[mirror].in_sync().count_ones() as usize)
+        replicas == Some(self.membership.mirror(mirror).in_sync().count_ones() as usize)
     }
 
     /// Takes the check under way as far as it goes, or begins the next one.
@@ -133,7 +132,10 @@ impl<P: Payload> Primary<P> {
         if self.bad_ranges.are_repaired() && !self.verifies() {
             return; // There is none.
         }
-        if !matches!(self.phase, Phase::Serving) || !self.can_send() || self.somebody_fails() {
+        if !matches!(self.phase, Phase::Serving)
+            || !self.can_send()
+            || self.membership.somebody_fails()
+        {
             return; // This is asked again after every event.
         }
         if let Some(bad) = self.bad_ranges.next() {
@@ -145,15 +147,6 @@ impl<P: Payload> Primary<P> {
         } else if let Some(range) = self.next_to_verify(cx.now) {
             self.begin_check(cx, range, None);
         }
-    }
-
-    /// Whether an in-sync replica that has failed a write is to leave: until then it differs from
-    /// the others, and what it differs in is known.
-    fn somebody_fails(&self) -> bool {
-        let is_failing = |id| self.peers.known(id).is_some_and(Peer::is_failing);
-        self.mirrors.iter().any(|mirror| {
-            mirror.in_sync().count_ones() > 1 && mirror.ids(mirror.in_sync()).any(is_failing)
-        })
     }
 
     /// Locks a range of the volume, to be compared then.
@@ -191,7 +184,7 @@ impl<P: Payload> Primary<P> {
         let pieces: Vec<_> =
             stripe::pieces(view.geometry, view.mirrors.len(), range.start, length, MAX_PAYLOAD)
                 .collect();
-        if self.somebody_fails() {
+        if self.membership.somebody_fails() {
             return self.put_off(check);
         }
         self.check = Some(check);
@@ -238,10 +231,11 @@ impl<P: Payload> Primary<P> {
 
     fn judge_differences(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
         let (repairs, generation) = (self.verify_repairs(), self.generation());
-        let source = self.repair_source().and_then(|id| self.peers.get(&id));
+        let source = self.repair_source().and_then(|id| self.membership.get(&id));
         let source = source.map(|peer| (peer.mirror(), peer.bit()));
-        let everyone: Vec<_> =
-            (0..self.mirrors.len()).map(|mirror| self.is_everyone_in_sync(mirror)).collect();
+        let everyone: Vec<_> = (0..self.membership.mirrors().len())
+            .map(|mirror| self.is_everyone_in_sync(mirror))
+            .collect();
         if check.generation != generation {
             // Who answered may not be in-sync any more: this range has to be compared again.
             return self.put_off(check);

@@ -292,7 +292,7 @@ impl<P: Payload> Primary<P> {
         let end = (status.checked + u64::from(MAX_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
         for (mirror, holders, bytes) in checked.compared {
-            for id in self.mirrors[mirror].ids(holders) {
+            for id in self.membership.mirror(mirror).ids(holders) {
                 // Who has left since the comparison, or come back, holds something else by now.
                 let compared = view.replica(id).map(|(_, record)| record).filter(|record| {
                     record.state == ReplicaState::InSync && record.since <= checked.generation
@@ -303,7 +303,7 @@ impl<P: Payload> Primary<P> {
             }
         }
         for difference in &checked.differences {
-            let ids = |set| self.mirrors[difference.mirror].ids(set).collect();
+            let ids = |set| self.membership.mirror(difference.mirror).ids(set).collect();
             let at = difference.volume_offset(geometry, mirrors);
             let wrong = WrongRange {
                 range: at..at + (difference.bytes.end - difference.bytes.start),

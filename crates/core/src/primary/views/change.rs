@@ -70,7 +70,7 @@ impl<P: Payload> Primary<P> {
             Failure::Medium | Failure::Damaged | Failure::Invalid => Cause::Medium,
             Failure::NoSpace => Cause::NoSpace,
         };
-        if let Some(peer) = self.peers.known_mut(replica) {
+        if let Some(peer) = self.membership.known_mut(replica) {
             peer.disk_mut().fail(cause);
             let (mirror, bit) = (peer.mirror(), peer.bit());
             self.parts.take_reads_from(mirror, bit);
@@ -80,7 +80,10 @@ impl<P: Payload> Primary<P> {
 
     /// A replica could not make durable what it has, or may have.
     pub(in crate::primary) fn failed_flush(&mut self, replica: ReplicaId) {
-        self.peers.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().fail_flush());
+        self.membership
+            .known_mut(replica)
+            .into_iter()
+            .for_each(|peer| peer.disk_mut().fail_flush());
     }
 
     pub(in crate::primary) fn command(
@@ -113,8 +116,7 @@ impl<P: Payload> Primary<P> {
 
     /// Starts the next call to the coordinator, if one is wanted.
     pub(in crate::primary) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
-        let is_acting = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
-        if !is_acting || !self.calls.may_begin(cx.now) {
+        if !cx.stage.is_acting() || !self.calls.may_begin(cx.now) {
             return; // This is asked again after every event.
         }
         if self.wants_newest() {
@@ -170,7 +172,7 @@ impl<P: Payload> Primary<P> {
                 }
             }
             // One that failed a write while it rebuilt lacks it, whatever it has copied.
-            Edit::Complete { replica, .. } if self.has_failed(replica) => {
+            Edit::Complete { replica, .. } if self.membership.has_failed(replica) => {
                 Err(ViewError::WrongState(ReplicaState::Rebuilding))
             }
             // One that restarted since has left (W5).
@@ -218,12 +220,8 @@ impl<P: Payload> Primary<P> {
     }
 
     fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
-        let incarnation = self.peers.get(&replica).and_then(Peer::incarnation);
+        let incarnation = self.membership.get(&replica).and_then(Peer::incarnation);
         incarnation.is_some_and(|incarnation| incarnation != since)
-    }
-
-    pub(in crate::primary) fn has_failed(&self, replica: ReplicaId) -> bool {
-        self.peers.get(&replica).is_some_and(Peer::is_failing)
     }
 }
 

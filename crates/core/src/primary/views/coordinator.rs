@@ -180,9 +180,9 @@ impl<P: Payload> Primary<P> {
         let retry_at = self.calls.pause(cx.now);
         cx.wake_at(retry_at);
         self.give_up_refusing(cx);
-        self.peers.values_mut().for_each(|peer| peer.ask_again());
+        self.membership.values_mut().for_each(|peer| peer.ask_again());
         let ready: Vec<_> =
-            self.peers.values().filter(|peer| peer.is_ready()).map(Peer::id).collect();
+            self.membership.values().filter(|peer| peer.is_ready()).map(Peer::id).collect();
         for replica in ready {
             if self.adoption.awaits(replica) {
                 self.send_adopt(cx, replica);

@@ -4,11 +4,11 @@
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::primary::membership::Lacking;
 use crate::primary::membership::peer::Peer;
 use crate::primary::scrub::verify::Verify;
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, EndReason, Note, Primary, PrimaryEffect};
-use crate::time::Instant;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 
 impl<P: Payload> Primary<P> {
@@ -16,10 +16,10 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
         self.follow_leases(&view);
         let old = self.view.replace(view.clone());
-        self.end_doubt_of_incarnations();
+        self.membership.end_doubt_of_incarnations();
         // It may have a shorter lease, which has to be renewed more often.
         cx.wake_at(cx.now + view.lease.time() / 4);
-        self.update_peers(cx.now, &view);
+        self.membership.update(&cx.config, &view, cx.now);
         old.iter().for_each(|old| self.note_primaries(old, &view));
         let size = view.geometry.size;
         if old.as_ref().is_some_and(|old| old.geometry.size < size) {
@@ -28,8 +28,10 @@ impl<P: Payload> Primary<P> {
         if old.iter().any(|old| brings_anybody(old, &view)) {
             cx.wake_at(cx.now);
         }
-        self.note_absences(cx.now, &view);
-        self.expect_members(cx, old.as_ref(), &view);
+        self.membership.note_absences(&view, cx.now);
+        if self.membership.expect_members(old.as_ref(), &view, cx.now) {
+            cx.wake_at(cx.now);
+        }
         let left: Vec<_> = old.iter().flat_map(|old| left_between(old, &view)).collect();
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
@@ -47,7 +49,7 @@ impl<P: Payload> Primary<P> {
                 }
                 (ReplicaState::Rebuilding, _) => cx.note(Note::Admitted(record.id)),
                 (ReplicaState::InSync, _) => {
-                    let progress = self.peers.known(record.id).and_then(Peer::progress);
+                    let progress = self.membership.known(record.id).and_then(Peer::progress);
                     let copied = progress.map_or(0, |progress| progress.copied);
                     cx.note(Note::Completed { replica: record.id, copied });
                 }
@@ -59,7 +61,9 @@ impl<P: Payload> Primary<P> {
         self.rebuild_waits.forget_drains();
         let members = view.replicas().filter(|(_, record)| record.state.takes_writes());
         self.adoption.begin(members.map(|(_, record)| record.id), cx.now);
-        if (0..self.mirrors.len()).any(|mirror| self.has_lost_everywhere(mirror)) {
+        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let mut mirrors = 0..self.membership.mirrors().len();
+        if mirrors.any(|mirror| self.membership.has_lost_everywhere(mirror, lacking)) {
             // The only one left failed an acknowledged write while this view was on its way.
             return self.end(cx, EndReason::LostWrites);
         }
@@ -74,22 +78,7 @@ impl<P: Payload> Primary<P> {
             self.adoption.is_takeover() || self.has_others() || next.has_several_primaries();
         let granted = self.lease().honoured().max(lease.honoured());
         self.adoption.fence(are_others.then_some(granted));
-        self.peers.values_mut().for_each(|peer| peer.bound_lease(lease.time()));
-    }
-
-    /// Others have admitted replicas with which this primary has no session: they have the time to
-    /// be reached from here, too.
-    fn expect_members(&mut self, cx: &mut Context<'_, P>, old: Option<&View>, new: &View) {
-        let was_member = |id| {
-            let record = old.and_then(|old| old.replica(id));
-            record.is_some_and(|(_, record)| record.state.takes_writes())
-        };
-        let is_new = |record: &ReplicaRecord| record.state.takes_writes() && !was_member(record.id);
-        for (_, record) in new.replicas().filter(|(_, record)| is_new(record)) {
-            if self.peers.known_mut(record.id).is_some_and(|peer| peer.expect(cx.now)) {
-                cx.wake_at(cx.now);
-            }
-        }
+        self.membership.bound_leases(next);
     }
 
     /// A replica has become in-sync although its source had failed a write meanwhile that it has.
@@ -98,7 +87,10 @@ impl<P: Payload> Primary<P> {
         for (mirror, record) in view.replicas() {
             let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
             let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
-            if is_new && !self.has_failed(record.id) && others.any(|r| self.has_failed(r.id)) {
+            if is_new
+                && !self.membership.has_failed(record.id)
+                && others.any(|r| self.membership.has_failed(r.id))
+            {
                 self.edits.withdraw(|edit| {
                     matches!(edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
                         if replica == record.id)
@@ -111,7 +103,7 @@ impl<P: Payload> Primary<P> {
     fn make_ready(&mut self, cx: &mut Context<'_, P>, view: &View) {
         for (_, record) in view.replicas() {
             let is_member = record.state.takes_writes();
-            if let Some(peer) = self.peers.known_mut(record.id) {
+            if let Some(peer) = self.membership.known_mut(record.id) {
                 peer.follow_view(is_member.then_some(record.incarnation));
                 if record.state == ReplicaState::InSync && record.since == view.generation {
                     peer.completed(self.config.settings.retry_pause.0);
@@ -124,7 +116,7 @@ impl<P: Payload> Primary<P> {
     }
 
     pub(in crate::primary) fn send_adopt(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let link = self.peers.known(replica).and_then(Peer::ready_link);
+        let link = self.membership.known(replica).and_then(Peer::ready_link);
         if let (Some(link), Some(view)) = (link, &self.view) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }
@@ -135,11 +127,11 @@ impl<P: Payload> Primary<P> {
         let state = self.state_of(replica);
         let (longest, lag) = (self.config.settings.retry_pause.1, self.config.settings.lag);
         if !state.is_some_and(ReplicaState::takes_writes)
-            && let Some(link) = self.peers.close(replica)
+            && let Some(link) = self.membership.close(replica)
         {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
-        let Some(peer) = self.peers.known_mut(replica) else { return };
+        let Some(peer) = self.membership.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         peer.left(cause, longest, &lag, cx.now);
         self.session_ended(replica);
@@ -153,7 +145,7 @@ impl<P: Payload> Primary<P> {
     /// Forgets replicas that do not belong to the volume any more.
     fn forget_removed(&mut self, cx: &mut Context<'_, P>, view: &View) {
         let is_there = |id| view.replica(id).is_some();
-        self.peers.forget_removed(is_there, |peer, link| {
+        self.membership.forget_removed(is_there, |peer, link| {
             link.into_iter().for_each(|link| cx.effects.push(PrimaryEffect::Disconnect { link }));
             cx.note(Note::Removed(peer.id(), peer.node()));
         });
@@ -169,7 +161,7 @@ impl<P: Payload> Primary<P> {
             return; // It says so again, or of a view that is not the newest.
         }
         let (asked, lease) = (self.adoption.since(), self.lease().time());
-        if let Some(peer) = self.peers.known_mut(replica) {
+        if let Some(peer) = self.membership.known_mut(replica) {
             peer.adopted(lease, asked, cx.now);
         }
         self.resend(cx, replica);
@@ -194,7 +186,7 @@ impl<P: Payload> Primary<P> {
         if let Some(sequence) = sequence {
             self.part_refused(replica, sequence);
         }
-        self.peers.known_mut(replica).into_iter().for_each(Peer::refused);
+        self.membership.known_mut(replica).into_iter().for_each(Peer::refused);
         if adopted > self.generation() {
             self.calls.hear_of(adopted);
         } else {
@@ -207,7 +199,7 @@ impl<P: Payload> Primary<P> {
     /// as diverged.
     pub(in crate::primary) fn give_up_refusing(&mut self, cx: &mut Context<'_, P>) {
         let mut hopeless = Vec::new();
-        for peer in self.peers.values_mut().filter(|peer| peer.has_refused()) {
+        for peer in self.membership.values_mut().filter(|peer| peer.has_refused()) {
             if peer.refuses_newest(self.adoption.awaits(peer.id())) {
                 hopeless.extend(peer.open_link().map(|link| (peer.id(), link)));
             }

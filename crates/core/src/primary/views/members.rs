@@ -12,19 +12,10 @@ use crate::time::Instant;
 use crate::view::{Cause, MirrorView, ReplicaRecord, ReplicaState, Role, View, ViewError};
 
 impl<P: Payload> Primary<P> {
-    /// Notes since when replicas are no members.
-    pub(in crate::primary) fn note_absences(&mut self, now: Instant, view: &View) {
-        for (_, record) in view.replicas() {
-            if let Some(peer) = self.peers.known_mut(record.id) {
-                peer.is_member_now(record.state.takes_writes(), now);
-            }
-        }
-    }
-
     /// Whether a replica is gone: failed, or stale for so long that it is not waited for.
     fn is_gone(&self, record: &ReplicaRecord, now: Instant) -> bool {
         let patience = self.config.settings.spare_takes_over_after;
-        let since = self.peers.known(record.id).and_then(Peer::absent_since);
+        let since = self.membership.known(record.id).and_then(Peer::absent_since);
         match record.state {
             ReplicaState::Faulty => true,
             ReplicaState::Stale => since.is_some_and(|since| now.since(since) >= patience),

@@ -6,7 +6,7 @@ use crate::ids::*;
 use crate::message::{Message, OperationId};
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
-use crate::primary::membership::peers::MirrorPeers;
+use crate::primary::membership::mirror::MirrorPeers;
 
 /// What a part asks of a replica.
 #[derive(Debug, Clone)]

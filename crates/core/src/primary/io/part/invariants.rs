@@ -4,7 +4,7 @@
 use super::{Part, PartAction};
 use crate::ids::*;
 use crate::payload::Payload;
-use crate::primary::membership::peers::MirrorPeers;
+use crate::primary::membership::mirror::MirrorPeers;
 use crate::view::Protocol;
 
 impl<P: Payload> Part<P> {

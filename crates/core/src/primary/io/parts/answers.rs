@@ -8,8 +8,8 @@ use crate::payload::Payload;
 use crate::policy::{ReplicaSet, acknowledged};
 use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
+use crate::primary::membership::Membership;
 use crate::primary::membership::peer::Peer;
-use crate::primary::membership::peers::Peers;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
 use crate::view::{Cause, Protocol};
@@ -22,7 +22,7 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
     ) {
         if let Some((part, peer)) =
-            answer_for(&mut self.peers, &mut self.parts, (replica, sequence), |_| true)
+            answer_for(&mut self.membership, &mut self.parts, (replica, sequence), |_| true)
         {
             part.received_by(peer.bit());
             self.check_part(cx, sequence);
@@ -38,7 +38,7 @@ impl<P: Payload> Primary<P> {
     ) {
         let fits = |part: &Part<P>| result.is_err() || !part.action().asks_for_content();
         let Some((part, peer)) =
-            answer_for(&mut self.peers, &mut self.parts, (replica, sequence), fits)
+            answer_for(&mut self.membership, &mut self.parts, (replica, sequence), fits)
         else {
             return; // It means nothing now, or never did.
         };
@@ -84,9 +84,9 @@ impl<P: Payload> Primary<P> {
     /// A replica could not read a range. What another one has of it is rewritten here, which makes
     /// a disk put a good sector in the place of a bad one; a replica that fails too often leaves.
     fn read_failed(&mut self, replica: ReplicaId, range: core::ops::Range<u64>) {
-        let Some(peer) = self.peers.known_mut(replica) else { return };
+        let Some(peer) = self.membership.known_mut(replica) else { return };
         let (mirror, bit, is_often) = (peer.mirror(), peer.bit(), peer.disk_mut().fail_read());
-        if is_often || self.mirrors[mirror].in_sync() & !bit == 0 {
+        if is_often || self.membership.mirror(mirror).in_sync() & !bit == 0 {
             return self.disk_failed(replica, Failure::Medium);
         }
         self.must_repair(mirror, range);
@@ -105,7 +105,7 @@ impl<P: Payload> Primary<P> {
             _ => false,
         };
         if let Some((part, peer)) =
-            answer_for(&mut self.peers, &mut self.parts, (replica, sequence), fits)
+            answer_for(&mut self.membership, &mut self.parts, (replica, sequence), fits)
         {
             let bit = peer.bit();
             part.written_by(bit);
@@ -128,9 +128,10 @@ impl<P: Payload> Primary<P> {
             PartAction::Read { length: wanted, .. } => length == Some(*wanted),
             _ => false,
         };
-        let answer = answer_for(&mut self.peers, &mut self.parts, (replica, sequence), |part| {
-            fits(part) && !part.was_written()
-        });
+        let answer =
+            answer_for(&mut self.membership, &mut self.parts, (replica, sequence), |part| {
+                fits(part) && !part.was_written()
+            });
         if let (Some((part, peer)), Some(payload)) = (answer, payload) {
             if is_unverified {
                 part.take_unverified(peer.bit(), payload);
@@ -158,9 +159,10 @@ impl<P: Payload> Primary<P> {
             }
             _ => false,
         };
-        let answer = answer_for(&mut self.peers, &mut self.parts, (replica, sequence), |part| {
-            fits(part) && !part.was_written()
-        });
+        let answer =
+            answer_for(&mut self.membership, &mut self.parts, (replica, sequence), |part| {
+                fits(part) && !part.was_written()
+            });
         if let Some((part, peer)) = answer {
             part.written_by(peer.bit());
             self.requests.keep_extents(part, extents);
@@ -172,7 +174,7 @@ impl<P: Payload> Primary<P> {
     /// A replica did not run a part because it has adopted another generation. It is resent when
     /// the replica has adopted the primary's.
     pub(in crate::primary) fn part_refused(&mut self, replica: ReplicaId, sequence: Sequence) {
-        let Some(peer) = self.peers.known(replica) else { return };
+        let Some(peer) = self.membership.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         // It may be over, if others have carried it out.
         let part = self.parts.get_mut(sequence).filter(|part| part.mirror() == mirror);
@@ -193,7 +195,7 @@ impl<P: Payload> Primary<P> {
             return; // All parts are looked at when it is.
         }
         if !part.is_answered() && self.may_acknowledge(part) {
-            if self.needs_lease(part) && !self.has_lease(part.mirror(), cx.now) {
+            if self.needs_lease(part) && !self.membership.has_lease(part.mirror(), cx.now) {
                 return self.await_lease(cx, sequence);
             }
             if cfg!(debug_assertions) && part.failed_targets() == 0 {
@@ -208,12 +210,12 @@ impl<P: Payload> Primary<P> {
         let Some(part) = self.parts.known_mut(sequence) else { return };
         if part.was_written() {
             let mirror = part.mirror();
-            if !self.has_lease(mirror, cx.now) {
+            if !self.membership.has_lease(mirror, cx.now) {
                 return self.await_lease(cx, sequence);
             }
         } else if part.failed_targets() != 0 {
             // Another replica may have it whole; if none does, the failure is the answer.
-            let exhausted = self.mirrors[part.mirror()].in_sync() & !part.failed() == 0;
+            let exhausted = self.membership.mirror(part.mirror()).in_sync() & !part.failed() == 0;
             if !exhausted {
                 part.read_elsewhere();
                 return self.parts.await_replica(sequence);
@@ -237,7 +239,7 @@ impl<P: Payload> Primary<P> {
 
     fn may_acknowledge(&self, part: &Part<P>) -> bool {
         let Some(view) = self.known_view() else { return false };
-        let mirror = &self.mirrors[part.mirror()];
+        let mirror = self.membership.mirror(part.mirror());
         let stable = part.missing() == 0;
         if part.failed_targets() != 0 {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
@@ -299,7 +301,7 @@ impl<P: Payload> Primary<P> {
     /// The last in-sync replica of a mirror failed a write that rebuilding ones may have: they
     /// begin anew, so that they do not keep what their source lacks.
     pub(in crate::primary) fn rebuilds_lack_a_source(&mut self, mirror: usize) {
-        let peers = &self.mirrors[mirror];
+        let peers = self.membership.mirror(mirror);
         let rebuilding: Vec<_> = peers.ids(peers.members() & !peers.in_sync()).collect();
         for id in rebuilding {
             self.wants_to_leave(id, Cause::SourceFailed);
@@ -311,7 +313,7 @@ impl<P: Payload> Primary<P> {
         let Some(part) = self.parts.get(sequence).filter(is_over) else {
             return; // Its client, or a replica, is not done with it.
         };
-        let in_sync = self.mirrors[part.mirror()].in_sync();
+        let in_sync = self.membership.mirror(part.mirror()).in_sync();
         if part.has_failed() && part.targets() & part.written() != 0 && part.failed_targets() != 0 {
             // Answered with an error, and one that rebuilds has it: that one leaves, or, if it
             // became in-sync meanwhile, those that failed it. Until then nobody reads there.
@@ -326,7 +328,7 @@ impl<P: Payload> Primary<P> {
         }
         if let Some(part) = self.parts.end(sequence) {
             if part.is_acknowledged() && part.failed() != 0 {
-                self.remember_lack(part.mirror(), part.failed());
+                self.membership.remember_lack(part.mirror(), part.failed());
             }
             if part.changes_data() && part.failed_targets() != 0 {
                 self.hold_stability(part.mirror(), part.held(sequence));
@@ -335,23 +337,9 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// These rebuilding replicas lack an acknowledged write until they have left, even if a view
-    /// that is on its way makes them in-sync.
-    fn remember_lack(&mut self, mirror: usize, replicas: ReplicaSet) {
-        for id in self.mirrors[mirror].ids(replicas) {
-            self.peers.known_mut(id).into_iter().for_each(|peer| peer.disk_mut().lack_writes());
-        }
-    }
-
     /// The replicas of a mirror that have failed a write which is acknowledged.
-    pub(in crate::primary) fn lacking(&self, mirror: usize) -> ReplicaSet {
-        let peers = self
-            .peers
-            .values()
-            .filter(|peer| peer.mirror() == mirror && peer.disk().lacks_writes());
-        let remembered = peers.fold(0, |set, peer| set | peer.bit());
-        let acknowledged = self.parts.of_mirror(mirror).filter(|(_, part)| part.is_acknowledged());
-        acknowledged.fold(remembered, |set, (_, part)| set | part.failed())
+    fn lacking(&self, mirror: usize) -> ReplicaSet {
+        self.parts.lacking(mirror) | self.membership.remembered_to_lack(mirror)
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
@@ -383,7 +371,7 @@ impl<P: Payload> Primary<P> {
 /// word on it. So also if the answer does not fit what was asked: it counts as none, and the
 /// replica will be late.
 fn answer_for<'a, P: Payload>(
-    peers: &'a mut Peers,
+    peers: &'a mut Membership,
     parts: &'a mut Parts<P>,
     (replica, sequence): (ReplicaId, Sequence),
     fits: impl FnOnce(&Part<P>) -> bool,

@@ -11,7 +11,7 @@ impl<P: Payload> Primary<P> {
     /// Whether a read that all have failed may yet be answered block by block. That of a check is
     /// not: which replica has its blocks whole is known.
     pub(super) fn may_read_blockwise(&self, part: &Part<P>) -> bool {
-        let has_others = self.mirrors[part.mirror()].in_sync().count_ones() > 1;
+        let has_others = self.membership.mirror(part.mirror()).in_sync().count_ones() > 1;
         part.reads_several_blocks() && has_others && !self.is_check(part.request())
     }
 
@@ -35,7 +35,7 @@ impl<P: Payload> Primary<P> {
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
             let from = part.from() + (at - range.start);
-            let mirror = (part.mirror(), &self.mirrors[part.mirror()]);
+            let mirror = (part.mirror(), self.membership.mirror(part.mirror()));
             let piece = Part::new(part.request(), mirror, from, action, cx.now).of_one_block();
             let sequence = self.add_part(piece);
             self.place_read(cx, sequence);

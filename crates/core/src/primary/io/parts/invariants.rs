@@ -9,7 +9,7 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn check_parts(&self) {
         for (sequence, part) in self.parts.iter() {
             let is_unplaced = || self.parts.is_unplaced(sequence);
-            part.check_invariants(sequence, &self.mirrors[part.mirror()], is_unplaced);
+            part.check_invariants(sequence, self.membership.mirror(part.mirror()), is_unplaced);
         }
         let unfinished = self.requests.unfinished_parts();
         let under_way = self.parts.count();
@@ -21,7 +21,7 @@ impl<P: Payload> Primary<P> {
 
     /// What a member has to carry out it has been sent, unless it refused that.
     fn check_sent(&self) {
-        for peer in self.peers.values().filter(|peer| peer.is_ready() && !peer.has_refused()) {
+        for peer in self.membership.values().filter(|peer| peer.is_ready() && !peer.has_refused()) {
             let of_mirror = self.parts.of_mirror(peer.mirror());
             let mut unsent = of_mirror.filter(|(_, part)| part.unsent() & peer.bit() != 0);
             let unsent = unsent.next().map(|(sequence, _)| sequence);
@@ -33,7 +33,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn check_acknowledged(&self, part: &Part<P>) {
         assert!(self.adoption.is_over(), "V2: an answer before all members have adopted the view");
         let protocol = self.view.as_ref().map(|view| view.protocol);
-        part.check_acknowledged(&self.mirrors[part.mirror()], protocol);
+        part.check_acknowledged(self.membership.mirror(part.mirror()), protocol);
     }
 }
 

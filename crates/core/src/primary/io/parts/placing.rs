@@ -31,7 +31,7 @@ impl<P: Payload> Primary<P> {
         if part.was_refused() && (self.wants_newest() || self.calls.is_under_way()) {
             return self.parts.await_replica(sequence);
         }
-        let mirror = &self.mirrors[part.mirror()];
+        let mirror = self.membership.mirror(part.mirror());
         // One that failed a write lacks it; it is read only if there is no other one to drop it
         // for, and if nobody was told that the write succeeded.
         let is_last = mirror.in_sync().count_ones() == 1;
@@ -39,14 +39,14 @@ impl<P: Payload> Primary<P> {
             let may_read = |peer: &Peer| {
                 peer.is_healthy() && (!peer.is_failing() || is_last && self.is_sound(*id))
             };
-            self.peers.known(*id).is_some_and(may_read)
+            self.membership.known(*id).is_some_and(may_read)
         };
         let choose = |set: ReplicaSet| {
             let usable: Vec<_> = mirror.ids(set & !part.failed()).filter(is_usable).collect();
             self.least_asked(part.mirror(), &usable, sequence)
         };
         let chosen = choose(mirror.in_sync() & mirror.local()).or_else(|| choose(mirror.in_sync()));
-        let bit = chosen.and_then(|id| self.peers.known(id)).map_or(0, Peer::bit);
+        let bit = chosen.and_then(|id| self.membership.known(id)).map_or(0, Peer::bit);
         let exhausted = mirror.in_sync() & !part.failed() == 0;
         if bit == 0 && self.accept_unverified(sequence) {
             return self.check_read(cx, sequence);
@@ -80,7 +80,7 @@ impl<P: Payload> Primary<P> {
         // A set of one is the power of two of its place; a read that is not placed has none.
         asked.for_each(|part| reads[part.targets().trailing_zeros() as usize] += 1);
         let reads_of = |id: &ReplicaId| {
-            let bit = self.peers.known(*id).map_or(0, Peer::bit);
+            let bit = self.membership.known(*id).map_or(0, Peer::bit);
             reads[bit.trailing_zeros() as usize]
         };
         let turn = sequence.0 as usize % usable.len();

@@ -85,7 +85,8 @@ impl<P: Payload> Primary<P> {
         from: u64,
         action: PartAction<P>,
     ) {
-        let part = Part::new(request, (mirror, &self.mirrors[mirror]), from, action, cx.now);
+        let part =
+            Part::new(request, (mirror, self.membership.mirror(mirror)), from, action, cx.now);
         let (is_read, changes_data) = (part.is_read(), part.changes_data());
         let targets = part.targets();
         let sequence = self.add_part(part);
@@ -108,7 +109,7 @@ impl<P: Payload> Primary<P> {
         from: u64,
         action: PartAction<P>,
     ) {
-        let peers = &self.mirrors[mirror];
+        let peers = self.membership.mirror(mirror);
         let part = Part::new(request, (mirror, peers), from, action, cx.now).not_from(avoided);
         let sequence = self.add_part(part);
         self.place_read(cx, sequence);
@@ -129,10 +130,10 @@ impl<P: Payload> Primary<P> {
     ) {
         let generation = self.generation();
         let Some(part) = self.parts.known_mut(sequence) else { return };
-        let mirror = &self.mirrors[part.mirror()];
+        let mirror = self.membership.mirror(part.mirror());
         let is_b = self.view.as_ref().is_some_and(|view| view.protocol == Protocol::B);
         for id in mirror.ids(targets & part.unsent()) {
-            if let Some(peer) = self.peers.known(id)
+            if let Some(peer) = self.membership.known(id)
                 && let Some(link) = peer.ready_link()
             {
                 part.send_to(peer.bit());
@@ -146,7 +147,7 @@ impl<P: Payload> Primary<P> {
 
     /// Sends, in their order, the parts that a replica has not got in its present session.
     pub(in crate::primary) fn resend(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let Some(peer) = self.peers.known(replica) else { return };
+        let Some(peer) = self.membership.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let unsent: Vec<_> = self
             .parts
@@ -162,7 +163,7 @@ impl<P: Payload> Primary<P> {
     /// A replica's session has ended: what it has not answered was not sent. Its reads go to
     /// another one.
     pub(in crate::primary) fn session_ended(&mut self, replica: ReplicaId) {
-        if let Some(peer) = self.peers.known(replica) {
+        if let Some(peer) = self.membership.known(replica) {
             let (mirror, bit) = (peer.mirror(), peer.bit());
             self.parts.of_mirror_mut(mirror).for_each(|part| part.forget_session(bit));
             self.parts.take_reads_from(mirror, bit);
@@ -183,7 +184,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         has_rebooted: bool,
     ) {
-        let Some(peer) = self.peers.known_mut(replica) else { return };
+        let Some(peer) = self.membership.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         peer.disk_mut().renew(self.stability.last_write(mirror));
         for part in self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read()) {
@@ -200,7 +201,7 @@ impl<P: Payload> Primary<P> {
     /// The view has changed: parts go to its members.
     pub(in crate::primary) fn retarget_parts(&mut self) {
         for part in self.parts.values_mut().filter(|part| !part.is_read()) {
-            part.retarget(&self.mirrors[part.mirror()]);
+            part.retarget(self.membership.mirror(part.mirror()));
         }
     }
 }

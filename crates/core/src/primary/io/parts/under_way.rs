@@ -6,7 +6,10 @@ use crate::ids::*;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::io::part::Part;
+use crate::primary::membership::LateWrite;
 use crate::rising_map::RisingMap;
+use crate::time::Instant;
+use core::time::Duration;
 
 /// The parts of a primary.
 #[derive(Debug)]
@@ -138,6 +141,23 @@ impl<P: Payload> Parts<P> {
     /// Those of one mirror, to be changed.
     pub fn of_mirror_mut(&mut self, mirror: usize) -> impl Iterator<Item = &mut Part<P>> {
         self.under_way.values_mut().filter(move |part| part.mirror() == mirror)
+    }
+
+    /// The replicas of a mirror that have failed a write which is acknowledged and not over.
+    pub fn lacking(&self, mirror: usize) -> ReplicaSet {
+        let acknowledged = self.of_mirror(mirror).filter(|(_, part)| part.is_acknowledged());
+        acknowledged.fold(0, |set, (_, part)| set | part.failed())
+    }
+
+    /// Writes that have taken this long already: of which mirror, who has not answered, how long.
+    pub fn late_writes(&self, now: Instant, least: Duration) -> Vec<LateWrite> {
+        let writes = self.values().filter(|part| part.changes_data());
+        let late = writes.map(|part| LateWrite {
+            mirror: part.mirror(),
+            unanswered: part.unanswered(),
+            age: now.since(part.sent_at()),
+        });
+        late.filter(|late| late.unanswered != 0 && late.age >= least).collect()
     }
 
     /// Whether none is under way.

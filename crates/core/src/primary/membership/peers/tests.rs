@@ -1,5 +1,4 @@
 use super::*;
-use crate::view::tests::view;
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,12 +7,13 @@ const LINK: LinkId = LinkId(7);
 const REPLICA: ReplicaId = ReplicaId(1);
 
 /// Two replicas, to the first of which a link is up.
-fn peers() -> Peers {
-    let mut peers = Peers::default();
+fn peers() -> Membership {
+    let mut peers = Membership::new(NOW);
     for slot in 0..2 {
         let id = ReplicaId(u128::from(slot) + 1);
         let place = Place { id, node: NodeId(0), mirror: 0, slot };
-        peers.know(place, |place| Peer::new(place, Duration::ZERO, Duration::ZERO, NOW));
+        let peer = Peer::new(place, Duration::ZERO, Duration::ZERO, NOW);
+        peers.known.insert(id, peer);
     }
     peers.get_mut(&REPLICA).expect("it is known").connect();
     peers.link_up(REPLICA, LINK, NOW).expect("it is wanted");
@@ -58,7 +58,7 @@ fn who_is_forgotten_is_told_with_its_link() {
 
 #[test]
 fn links_and_replicas_belong_together() {
-    let breaks = |change: fn(&mut Peers)| {
+    let breaks = |change: fn(&mut Membership)| {
         let mut peers = peers();
         change(&mut peers);
         let check = AssertUnwindSafe(|| peers.check_invariants());
@@ -71,18 +71,4 @@ fn links_and_replicas_belong_together() {
         peers.links.insert(LinkId(99), REPLICA);
     });
     breaks(|peers| peers.links.clear());
-}
-
-#[test]
-fn a_replica_keeps_its_place_in_the_sets_as_long_as_it_is_of_the_volume() {
-    let mut mirror = view(1, 3).mirrors.remove(0);
-    let mut peers = MirrorPeers::default();
-    peers.update(&mirror, NodeId(1));
-    assert_eq!((peers.members(), peers.in_sync(), peers.local()), (0b111, 0b111, 0b010));
-    mirror.replicas.remove(0);
-    mirror.replicas[0].state = ReplicaState::Rebuilding;
-    peers.update(&mirror, NodeId(1));
-    assert_eq!((peers.members(), peers.in_sync(), peers.local()), (0b110, 0b100, 0b010));
-    let ids: Vec<_> = peers.ids(0b111).collect();
-    assert_eq!(ids, [mirror.replicas[0].id, mirror.replicas[1].id]);
 }

@@ -5,6 +5,7 @@ use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
+use crate::primary::membership::Lacking;
 use crate::primary::membership::peer::{Peer, Session, SessionEnd};
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Note, Phase, Primary, PrimaryEffect};
@@ -12,13 +13,6 @@ use crate::time::Instant;
 use crate::view::{Cause, ReplicaState, View};
 
 impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn connect(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        if let Some(peer) = self.peers.known_mut(replica) {
-            peer.connect();
-            cx.effects.push(PrimaryEffect::Connect { replica, node: peer.node() });
-        }
-    }
-
     pub(in crate::primary) fn link_up(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -26,7 +20,7 @@ impl<P: Payload> Primary<P> {
         link: LinkId,
     ) {
         let named_incarnations = self.named_incarnations(replica);
-        let Some(session) = self.peers.link_up(replica, link, cx.now) else {
+        let Some(session) = self.membership.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
         let opener = Opener::Primary(self.config.id);
@@ -52,7 +46,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn link_lost(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
-        let Some(peer) = self.peers.link_ended(link) else {
+        let Some(peer) = self.membership.link_ended(link) else {
             return; // It was closed from here before.
         };
         let replica = peer.id();
@@ -66,17 +60,17 @@ impl<P: Payload> Primary<P> {
             self.wants_to_leave(replica, Cause::Disconnected);
         }
         if !is_again && self.is_member(replica) {
-            self.connect(cx, replica);
+            self.membership.connect(cx, replica);
         }
     }
 
     fn connect_failed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let longest = self.config.settings.retry_pause.1;
-        let Some(peer) = self.peers.get_mut(&replica) else {
+        let Some(peer) = self.membership.get_mut(&replica) else {
             return; // It was removed from the volume meanwhile.
         };
         peer.connect_failed(cx.now, longest);
-        if matches!(self.phase, Phase::Serving | Phase::Detaching(_)) {
+        if cx.stage.is_acting() {
             self.wants_to_leave(replica, Cause::Disconnected);
         }
     }
@@ -88,7 +82,7 @@ impl<P: Payload> Primary<P> {
         session: SessionNumber,
         report: ReplicaReport,
     ) {
-        let Some((view, peer)) = self.view.as_ref().zip(self.peers.known_mut(replica)) else {
+        let Some((view, peer)) = self.view.as_ref().zip(self.membership.known_mut(replica)) else {
             debug_assert!(false, "only what a view names is connected to");
             return;
         };
@@ -134,7 +128,7 @@ impl<P: Payload> Primary<P> {
             debug_assert!(false, "{replica:?} is not of the volume");
             return;
         };
-        let peer = self.peers.known(replica).filter(|peer| !peer.is_ready());
+        let peer = self.membership.known(replica).filter(|peer| !peer.is_ready());
         let session = peer.and_then(|peer| Some((peer.open_link()?, peer.incarnation()?)));
         let Some((link, incarnation)) = session else {
             return; // It is sent operations, or there is no session with it.
@@ -162,7 +156,7 @@ impl<P: Payload> Primary<P> {
     /// incarnation since.
     pub(in crate::primary) fn is_stale_clone(&self, replica: ReplicaId) -> bool {
         let named = self.named_incarnations(replica).newest();
-        let peer = self.peers.get(&replica);
+        let peer = self.membership.get(&replica);
         peer.is_some_and(|peer| peer.incarnations().is_stale_clone_unless(named))
     }
 
@@ -171,7 +165,7 @@ impl<P: Payload> Primary<P> {
     fn named_incarnations(&self, replica: ReplicaId) -> Incarnations {
         let record = self.view.as_ref().and_then(|view| view.replica(replica));
         let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
-        let peer = self.peers.get(&replica);
+        let peer = self.membership.get(&replica);
         let doubted = peer.into_iter().flat_map(|peer| peer.incarnations().doubted());
         Incarnations::of([named].into_iter().chain(doubted.copied()))
     }
@@ -181,21 +175,16 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn doubt_incarnations(&mut self, proposed: &View) {
         for (_, record) in proposed.replicas() {
             let is_known = self.named_incarnations(record.id).0.contains(&record.incarnation);
-            if let Some(peer) = self.peers.get_mut(&record.id).filter(|_| !is_known) {
+            if let Some(peer) = self.membership.get_mut(&record.id).filter(|_| !is_known) {
                 peer.incarnations_mut().doubt(record.incarnation);
             }
         }
     }
 
-    /// A newer view is known: what was asked for in place of it can't be committed any more.
-    pub(in crate::primary) fn end_doubt_of_incarnations(&mut self) {
-        self.peers.values_mut().for_each(|peer| peer.incarnations_mut().end_doubt());
-    }
-
     /// The same incarnation of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let shortest_pause = self.config.settings.retry_pause.0;
-        self.peers.known_mut(replica).into_iter().for_each(|peer| peer.resume(shortest_pause));
+        self.membership.known_mut(replica).into_iter().for_each(|peer| peer.resume(shortest_pause));
         if self.adoption.awaits(replica) {
             self.send_adopt(cx, replica);
         } else {
@@ -215,13 +204,14 @@ impl<P: Payload> Primary<P> {
         incarnation: Incarnation,
     ) {
         let is_stale_clone = self.is_stale_clone(replica);
-        if self.has_sound_other(mirror, replica) {
+        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        if self.membership.has_sound_other(mirror, replica, lacking) {
             let cause = if is_stale_clone { Cause::StaleClone } else { Cause::Restarted };
             return self.wants_to_leave(replica, cause);
         }
         // What a failed flush covered goes with the process, as all that was not flushed goes with
         // a boot.
-        let has_rebooted = self.peers.known(replica).is_none_or(|peer| {
+        let has_rebooted = self.membership.known(replica).is_none_or(|peer| {
             peer.incarnations().has_rebooted() || peer.disk().has_failed_flush()
         });
         // What other primaries have had acknowledged is not known here.
@@ -236,30 +226,16 @@ impl<P: Payload> Primary<P> {
             }
             return self.edit(Edit::Renew { replica, incarnation });
         }
-        self.peers.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().lose());
-        if self.has_lost_everywhere(mirror) {
+        self.membership.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().lose());
+        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        if self.membership.has_lost_everywhere(mirror, lacking) {
             self.end(cx, crate::primary::EndReason::LostWrites);
         }
     }
 
-    /// Whether each in-sync replica of a mirror lacks acknowledged writes, or may.
-    pub(in crate::primary) fn has_lost_everywhere(&self, mirror: usize) -> bool {
-        let lacking = self.lacking(mirror);
-        let peers = &self.mirrors[mirror];
-        let has_lost = |peer: &Peer| peer.disk().is_lost() || lacking & peer.bit() != 0;
-        peers.ids(peers.in_sync()).all(|id| self.peers.known(id).is_some_and(has_lost))
-    }
-
-    fn has_sound_other(&self, mirror: usize, replica: ReplicaId) -> bool {
-        let peers = &self.mirrors[mirror];
-        peers.ids(peers.in_sync()).any(|id| id != replica && self.is_sound(id))
-    }
-
     /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
     pub(in crate::primary) fn is_sound(&self, replica: ReplicaId) -> bool {
-        let is_sound =
-            |peer: &Peer| peer.is_healthy() && self.lacking(peer.mirror()) & peer.bit() == 0;
-        self.peers.get(&replica).is_some_and(is_sound)
+        self.membership.is_sound(replica, &|mirror| self.parts.lacking(mirror))
     }
 
     pub(in crate::primary) fn is_member(&self, replica: ReplicaId) -> bool {
@@ -268,8 +244,8 @@ impl<P: Payload> Primary<P> {
 
     /// What depends on time: connects again, notices who is late, asks who was silent.
     pub(in crate::primary) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
-        let is_serving = matches!(self.phase, Phase::Serving | Phase::Detaching(_));
-        let replicas: Vec<_> = self.peers.ids().collect();
+        let is_serving = cx.stage.is_acting();
+        let replicas: Vec<_> = self.membership.ids().collect();
         for replica in replicas {
             if matches!(self.phase, Phase::Ended) {
                 return; // One of them has lost what was acknowledged.
@@ -291,7 +267,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         state: Option<ReplicaState>,
     ) {
-        let Some(peer) = self.peers.known(replica) else { return };
+        let Some(peer) = self.membership.known(replica) else { return };
         let wanted = match (&self.phase, state) {
             (Phase::Starting(_), state) => {
                 state == Some(ReplicaState::InSync) || self.adoption.awaits(replica)
@@ -313,7 +289,9 @@ impl<P: Payload> Primary<P> {
                     self.admit(replica, incarnation);
                 }
             }
-            Session::Down if wanted && cx.now >= peer.retry_at() => self.connect(cx, replica),
+            Session::Down if wanted && cx.now >= peer.retry_at() => {
+                self.membership.connect(cx, replica)
+            }
             Session::Opening(link, since)
                 if cx.now.since(since) >= self.config.settings.deadline =>
             {
@@ -327,7 +305,7 @@ impl<P: Payload> Primary<P> {
         let settings = self.config.settings;
         let is_late = self.is_late(replica, cx.now, 1);
         if self.is_late(replica, cx.now, 2)
-            && let Some(link) = self.peers.known(replica).and_then(Peer::open_link)
+            && let Some(link) = self.membership.known(replica).and_then(Peer::open_link)
         {
             // It could not be dropped. Perhaps only the connection is dead.
             return self.drop_link(cx, link);
@@ -335,9 +313,11 @@ impl<P: Payload> Primary<P> {
         let generation = self.generation();
         let (number, period) = (cx.next_number(), self.lease().time() / 4);
         let adopting = self.adoption.awaits(replica);
-        let is_unsure =
-            self.peers.known(replica).is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
-        let Some(peer) = self.peers.known_mut(replica) else { return };
+        let is_unsure = self
+            .membership
+            .known(replica)
+            .is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
+        let Some(peer) = self.membership.known_mut(replica) else { return };
         peer.is_late(is_late);
         if !adopting
             && (peer.is_silent(cx.now, period) || is_unsure)
@@ -351,9 +331,19 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// At the end of each window of time: lets those leave that hold the others up.
+    pub(super) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
+        if self.membership.is_speed_due(cx) {
+            let late = self.parts.late_writes(cx.now, cx.config.settings.lag.least);
+            for replica in self.membership.judge_speed(cx, &late) {
+                self.wants_to_leave(replica, Cause::Lagging);
+            }
+        }
+    }
+
     /// Whether a replica has left anything unanswered for longer than so many deadlines.
     fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
-        let Some(peer) = self.peers.known(replica) else { return false };
+        let Some(peer) = self.membership.known(replica) else { return false };
         let bit = peer.bit();
         let waited = |since: Instant| peer.waited(since, now);
         if self.adoption.awaits(replica) {
@@ -376,20 +366,13 @@ impl<P: Payload> Primary<P> {
         slots: SlotBits,
     ) {
         let is_current = generation == self.generation();
-        if self.peers.known_mut(replica).is_some_and(|peer| peer.pong(number, slots, is_current)) {
+        if self
+            .membership
+            .known_mut(replica)
+            .is_some_and(|peer| peer.pong(number, slots, is_current))
+        {
             self.confirmations_changed(cx);
         }
-    }
-
-    /// Whether every member of a mirror has confirmed this primary less than the lease ago, counted
-    /// from asking: then no other primary can have had a write acknowledged. One that rebuilds
-    /// counts, too: a view that this primary has not learnt of may have made it the only one
-    /// in-sync.
-    pub(in crate::primary) fn has_lease(&self, mirror: usize, now: Instant) -> bool {
-        let peers = &self.mirrors[mirror];
-        peers
-            .ids(peers.members())
-            .all(|id| self.peers.known(id).is_some_and(|peer| peer.grants(now)))
     }
 
     /// Holds an answer back until the lease is confirmed.

@@ -1,7 +1,6 @@
 //! The replicas that a view names, and what a primary tells of them.
 
-use super::peer::{Peer, Place, Session};
-use super::peers::MirrorPeers;
+use super::membership::peer::{Peer, Session};
 use crate::ids::*;
 use crate::message::RebuildProgress;
 use crate::payload::Payload;
@@ -10,21 +9,6 @@ use crate::time::Instant;
 use crate::view::{ReplicaState, View};
 
 impl<P: Payload> Primary<P> {
-    /// Takes over the replicas of a view: keeps what is known of those that stay.
-    pub(in crate::primary) fn update_peers(&mut self, now: Instant, view: &View) {
-        self.mirrors.resize_with(view.mirrors.len(), MirrorPeers::default);
-        for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
-            peers.update(record, self.config.id.node);
-            for record in &record.replicas {
-                let (lease, pause) = (view.lease.time(), self.config.settings.retry_pause.0);
-                if let Some(slot) = peers.slot_for(record.id) {
-                    let place = Place { id: record.id, node: record.node, mirror, slot };
-                    self.peers.know(place, |place| Peer::new(place, lease, pause, now));
-                }
-            }
-        }
-    }
-
     pub(in crate::primary) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
         self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
     }
@@ -57,11 +41,11 @@ impl<P: Payload> Primary<P> {
             let is_rebuilding = self.state_of(peer.id()) == Some(ReplicaState::Rebuilding);
             Some((peer.id(), peer.progress().filter(|_| is_rebuilding)?))
         };
-        self.peers.values().filter_map(progress).collect()
+        self.membership.values().filter_map(progress).collect()
     }
 
     fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
-        let peer = self.peers.get(&replica)?;
+        let peer = self.membership.get(&replica)?;
         let unanswered = || {
             let of_mirror = self.parts.of_mirror(peer.mirror()).map(|(_, part)| part);
             of_mirror.filter(|part| part.waits_for(peer.bit()))
