@@ -1,7 +1,7 @@
 //! The detach, and every other end of a primary.
 
 use super::io::requests::RequestNumber;
-use super::views::edits::{Edit, Edits};
+use super::views::edits::Edit;
 use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Message;
@@ -62,7 +62,7 @@ impl<P: Payload> Primary<P> {
             return; // Nobody has asked for it.
         };
         let late = cx.now.since(detaching.since) >= self.config.settings.deadline * PATIENCE;
-        if self.has_given_up() && (self.adoption.is_over() || late) {
+        if self.views.has_given_up(&cx.config) && (self.views.adoption().is_over() || late) {
             return self.end(cx, EndReason::Detached);
         }
         if late {
@@ -79,7 +79,7 @@ impl<P: Payload> Primary<P> {
                     return self.end(cx, EndReason::DetachedUnclean);
                 }
                 self.detach_step(Step::GivingUp);
-                self.edit(Edit::Detach);
+                self.views.edit(Edit::Detach);
                 self.advance_change(cx);
             }
             _ => {}
@@ -112,13 +112,8 @@ impl<P: Payload> Primary<P> {
             | EndReason::CoordinatorBehind => RequestError::Detached,
         };
         self.fail_requests(cx, error);
-        let unfinished: Vec<_> = self
-            .edits
-            .iter()
-            .filter_map(|pending| pending.command())
-            .chain(self.calls.edits().iter().filter_map(|pending| pending.command()))
-            .chain(self.exclusions.commands())
-            .collect();
+        let unfinished: Vec<_> =
+            self.views.commands().into_iter().chain(self.exclusions.commands()).collect();
         for id in unfinished {
             let result = Err(CommandError::Ended);
             cx.effects.push(PrimaryEffect::CommandDone { id, result });
@@ -126,7 +121,7 @@ impl<P: Payload> Primary<P> {
         if let Phase::Detaching(Detaching { command: id, .. }) = self.phase {
             cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
         }
-        for (link, generation) in core::mem::take(&mut self.fence_notices) {
+        for (link, generation) in self.views.take_fence_notices() {
             if self.membership.at(link).is_some() {
                 cx.send(link, Message::FenceConfirmed { generation }, None);
             }
@@ -145,14 +140,11 @@ impl<P: Payload> Primary<P> {
         self.ranges.forget();
         self.parts.forget();
         self.rebuild_waits.forget();
-        self.edits = Edits::default();
-        self.adoption.forget();
         self.membership.forget();
-        self.silences.forget();
+        self.views.forget();
         self.bad_ranges.forget();
         self.cluster_locks.forget();
         self.exclusions.forget();
         self.check = None;
-        self.calls.forget();
     }
 }

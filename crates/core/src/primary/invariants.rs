@@ -28,8 +28,9 @@ impl<P: Payload> Primary<P> {
         self.check_parts();
         // Until it serves it knows of replicas by older views, and waits for confirmations of
         // others.
-        if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, &self.view) {
-            self.calls.check_invariants(now, view.generation);
+        if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, self.views.view())
+        {
+            self.views.check_invariants(now);
             self.check_mirrors(view);
             self.membership.values().for_each(|peer| self.check_peer(view, peer));
         }
@@ -39,13 +40,13 @@ impl<P: Payload> Primary<P> {
     /// Who serves is a primary of the view; before anybody does, only those have to adopt it that
     /// confirm an assembly.
     fn check_phase(&self) {
-        let Some(view) = &self.view else {
+        let Some(view) = self.views.view() else {
             return assert!(self.has_begun_nothing(), "W3: it does something without a view");
         };
         match self.phase {
             Phase::Idle | Phase::Starting(_) => {
                 let counts = |id| view.unconfirmed().any(|unconfirmed| unconfirmed == id);
-                let all_count = self.adoption.awaited().iter().all(|id| counts(*id));
+                let all_count = self.views.adoption().awaited().iter().all(|id| counts(*id));
                 assert!(all_count, "V7: it waits for the confirmation of one that did not count");
                 assert!(self.requests.are_over(), "W3: something is done before it is a primary");
             }
@@ -76,7 +77,7 @@ impl<P: Payload> Primary<P> {
 
     /// No wait is without a moment at which it is looked at again, or goes on when it has to end.
     fn check_waits(&self, now: Instant) {
-        let longest = (self.lease().time() / 4).max(self.config.settings.reconnect_grace);
+        let longest = (self.views.lease().time() / 4).max(self.config.settings.reconnect_grace);
         let is_awake = self.clock.tick_at <= now + longest;
         assert!(matches!(self.phase, Phase::Idle) || is_awake, "I11: nothing wakes it up");
         self.suspension.check_invariants(self.requests.waits().next().is_some());
@@ -91,7 +92,7 @@ impl<P: Payload> Primary<P> {
         for (peers, record) in self.membership.mirrors().iter().zip(&view.mirrors) {
             peers.check_invariants(record, self.config.id.node);
         }
-        self.adoption.check_invariants(|id| self.is_member(id));
+        self.views.adoption().check_invariants(|id| self.views.is_member(id));
     }
 
     fn check_peer(&self, view: &View, peer: &Peer) {
@@ -104,13 +105,6 @@ impl<P: Payload> Primary<P> {
         let is_known = !peer.is_ready() || names.is_some() && names == peer.incarnation();
         assert!(is_known, "W3: {id:?} is sent what another life of it is meant for");
     }
-}
-
-/// By this view the others take what a dead primary has left open from one replica of each mirror:
-/// panics if there are two that may differ.
-pub(super) fn check_sources(view: &View) {
-    let has_one = view.mirrors.iter().all(|mirror| mirror.in_sync().count() == 1);
-    assert!(has_one, "V4: after a dead primary each mirror has one source");
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! to do with each other, [`io::cluster_locks`] how one of them has a range for itself: to compare
 //! and repair it ([`scrub`]), to compare and write, to keep hosts out.
 
+mod changes;
 mod end;
 mod interface;
 mod invariants;
@@ -20,7 +21,6 @@ mod io;
 mod membership;
 mod scrub;
 mod sessions;
-mod sharing;
 mod start;
 mod status;
 mod suspension;
@@ -42,18 +42,14 @@ use self::membership::Membership;
 use self::scrub::bad_ranges::BadRanges;
 use self::scrub::check::Check;
 use self::scrub::verify::Verify;
-use self::sharing::Silences;
-use self::start::Gathering;
 use self::suspension::Suspension;
-use self::views::adoption::Adoption;
-use self::views::calls::Calls;
-use self::views::edits::Edits;
+use self::views::Views;
+use self::views::takeover::Gathering;
 use crate::ids::*;
 use crate::message::Message;
 use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::time::Instant;
-use crate::view::{Lease, View};
 use core::time::Duration;
 
 /// Runs the mirrors of one attached volume. See the module's documentation.
@@ -61,15 +57,8 @@ use core::time::Duration;
 pub struct Primary<P> {
     config: PrimaryConfig,
     phase: Phase,
-    /// The newest view in which this is a primary.
-    view: Option<View>,
-    adoption: Adoption,
+    views: Views,
     membership: Membership,
-    edits: Edits,
-    calls: Calls,
-    silences: Silences,
-    /// Links over which a replica said that a newer view excludes this primary.
-    fence_notices: Vec<(LinkId, Generation)>,
     requests: Requests<P>,
     ranges: Ranges,
     cluster_locks: ClusterLocks,
@@ -173,13 +162,8 @@ impl<P: Payload> Primary<P> {
         Self {
             config,
             phase: Phase::Idle,
-            view: None,
-            adoption: Adoption::new(now),
             membership: Membership::new(now),
-            edits: Edits::default(),
-            calls: Calls::new(now),
-            silences: Silences::default(),
-            fence_notices: Vec::new(),
+            views: Views::new(now),
             requests: Requests::default(),
             ranges: Ranges::default(),
             cluster_locks: ClusterLocks::default(),
@@ -278,28 +262,29 @@ impl<P: Payload> Primary<P> {
 
     /// What depends on time alone.
     fn tick(&mut self, cx: &mut Context<'_, P>) {
-        self.notice_own_pause(cx);
+        self.views.notice_own_pause(cx, &mut self.membership);
         self.watch_peers(cx);
         if matches!(self.phase, Phase::Ended) {
             return; // The last replica of a mirror has lost what was acknowledged.
         }
-        self.watch_primaries(cx.now);
+        self.views.watch_primaries(cx, &self.membership);
         self.watch_obstacle(cx);
-        self.give_up_commands(cx);
+        self.views.give_up_commands(cx);
         self.give_up_clearing(cx);
         self.watch_stability(cx);
         self.watch_speed(cx);
         let settings = &self.config.settings;
         let is_idle = self.parts.are_over()
-            && self.adoption.is_over()
-            && !self.calls.is_under_way()
-            && self.edits.is_empty()
+            && self.views.adoption().is_over()
+            && !self.views.calls().is_under_way()
+            && self.views.edits().is_empty()
             && matches!(self.phase, Phase::Serving)
             && self
                 .membership
                 .values()
-                .all(|peer| peer.is_quiet() || self.is_idle_spare(peer.id()));
-        let pause = if is_idle { self.lease().time() / 4 } else { settings.reconnect_grace / 4 };
+                .all(|peer| peer.is_quiet() || self.views.is_idle_spare(peer.id()));
+        let pause =
+            if is_idle { self.views.lease().time() / 4 } else { settings.reconnect_grace / 4 };
         let tick_at = cx.now + pause.max(Duration::from_millis(1));
         // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
         cx.clock.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
@@ -333,7 +318,10 @@ impl<P: Payload> Primary<P> {
             }
             Message::Adopted { generation } => self.adopted(cx, replica, generation),
             Message::Refused { adopted, sequence } => {
-                self.refused(replica, adopted, sequence);
+                if let Some(sequence) = sequence {
+                    self.part_refused(replica, sequence);
+                }
+                self.views.refused(&mut self.membership, replica, adopted);
             }
             Message::DiskFailed { generation, failure } => {
                 self.told_of_failure(replica, generation, failure);
@@ -350,7 +338,7 @@ impl<P: Payload> Primary<P> {
             Message::Pong { generation, number, slots } => {
                 self.pong(cx, replica, (generation, number), slots);
             }
-            Message::Fenced { generation } => self.fenced(link, generation),
+            Message::Fenced { generation } => self.views.fenced(link, generation),
             Message::Drain { generation, token, offset, length, source } => {
                 let range = offset..offset.saturating_add(u64::from(length));
                 self.drain(cx, link, replica, generation, token, range, source);
@@ -366,7 +354,9 @@ impl<P: Payload> Primary<P> {
             Message::RebuildCopied { generation, number } => {
                 self.rebuild_copied(cx, replica, generation, number);
             }
-            Message::RebuildDone { generation } => self.rebuild_done(replica, generation),
+            Message::RebuildDone { generation } => {
+                self.views.rebuild_done(&self.membership, replica, generation);
+            }
             // Only a primary or a rebuilding replica says these.
             Message::OpenSession { .. }
             | Message::Adopt { .. }
@@ -387,26 +377,5 @@ impl<P: Payload> Primary<P> {
             | Message::ClearBits { .. }
             | Message::WritesFinished { .. } => self.drop_link(cx, link),
         }
-    }
-
-    /// The view that it works by. There is one from the moment when the coordinator has told the
-    /// first, and whoever asks here comes later.
-    fn known_view(&self) -> Option<&View> {
-        debug_assert!(self.view.is_some(), "no view is known yet");
-        self.view.as_ref()
-    }
-
-    fn generation(&self) -> Generation {
-        self.view.as_ref().map_or(Generation(0), |view| view.generation)
-    }
-
-    /// What a confirmation in the present view is worth.
-    fn lease(&self) -> Lease {
-        self.view.as_ref().map_or_else(Lease::default, |view| view.lease)
-    }
-
-    /// Whether operations may be sent: every member has adopted the view.
-    fn can_send(&self) -> bool {
-        self.phase.stage().is_acting() && self.adoption.is_over()
     }
 }

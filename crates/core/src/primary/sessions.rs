@@ -2,7 +2,6 @@
 //! answers grant (rules W2, W5, V3).
 
 use crate::ids::*;
-use crate::incarnations::Incarnations;
 use crate::message::{Message, Opener, ReplicaReport, SlotBits};
 use crate::payload::Payload;
 use crate::primary::membership::Lacking;
@@ -10,7 +9,7 @@ use crate::primary::membership::peer::{Peer, Session, SessionEnd};
 use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::time::Instant;
-use crate::view::{Cause, ReplicaState, View};
+use crate::view::{Cause, ReplicaState};
 
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn link_up(
@@ -19,7 +18,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         link: LinkId,
     ) {
-        let named_incarnations = self.named_incarnations(replica);
+        let named_incarnations = self.views.named_incarnations(&self.membership, replica);
         let Some(session) = self.membership.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
@@ -57,9 +56,9 @@ impl<P: Payload> Primary<P> {
         let SessionEnd { is_again, is_hopeless } = peer.session_lost(cx.now);
         self.session_ended(replica);
         if is_hopeless {
-            self.wants_to_leave(replica, Cause::Disconnected);
+            self.views.wants_to_leave(replica, Cause::Disconnected);
         }
-        if !is_again && self.is_member(replica) {
+        if !is_again && self.views.is_member(replica) {
             self.membership.connect(cx, replica);
         }
     }
@@ -71,7 +70,7 @@ impl<P: Payload> Primary<P> {
         };
         peer.connect_failed(cx.now, longest);
         if cx.stage.is_acting() {
-            self.wants_to_leave(replica, Cause::Disconnected);
+            self.views.wants_to_leave(replica, Cause::Disconnected);
         }
     }
 
@@ -82,7 +81,7 @@ impl<P: Payload> Primary<P> {
         session: SessionNumber,
         report: ReplicaReport,
     ) {
-        let Some((view, peer)) = self.view.as_ref().zip(self.membership.known_mut(replica)) else {
+        let Some((view, peer)) = self.views.view().zip(self.membership.known_mut(replica)) else {
             debug_assert!(false, "only what a view names is connected to");
             return;
         };
@@ -97,13 +96,13 @@ impl<P: Payload> Primary<P> {
         peer.session_opened(link, &report, cx.now);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.reported(replica, report);
-            return self.ask_to_confirm(cx, replica);
+            return self.views.ask_to_confirm(cx, &self.membership, replica);
         }
-        self.calls.hear_of(report.generation);
+        self.views.hear_of(report.generation);
         if is_too_large {
             // It can't adopt a view by which it would become smaller, nor take part without.
             let (state, cause) = (ReplicaState::Faulty, Cause::TooLarge);
-            self.edit(Edit::Leave { replica, state, cause });
+            self.views.edit(Edit::Leave { replica, state, cause });
             return self.drop_link(cx, link);
         }
         self.receive(cx, replica);
@@ -116,14 +115,14 @@ impl<P: Payload> Primary<P> {
         link: LinkId,
     ) {
         cx.note(Note::OtherHistory(replica));
-        self.wants_to_leave(replica, Cause::OtherHistory);
+        self.views.wants_to_leave(replica, Cause::OtherHistory);
         self.drop_link(cx, link);
     }
 
     /// Does what the view says of a replica with which a session is open and that may not be sent
     /// operations. Asked again until it may, because a view that was on its way may be refused.
     fn receive(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let record = self.view.as_ref().and_then(|view| view.replica(replica));
+        let record = self.views.view().and_then(|view| view.replica(replica));
         let Some((mirror, record)) = record.map(|(mirror, record)| (mirror, *record)) else {
             debug_assert!(false, "{replica:?} is not of the volume");
             return;
@@ -138,46 +137,10 @@ impl<P: Payload> Primary<P> {
                 self.session_resumed(cx, replica);
             }
             ReplicaState::InSync => self.restarted(cx, mirror, replica, incarnation),
-            ReplicaState::Rebuilding => self.wants_to_leave(replica, Cause::Restarted),
-            ReplicaState::Stale => self.admit(replica, incarnation),
+            ReplicaState::Rebuilding => self.views.wants_to_leave(replica, Cause::Restarted),
+            ReplicaState::Stale => self.views.admit(&self.membership, replica, incarnation),
             ReplicaState::Spare => self.receive_spare(cx, replica, link, incarnation),
             ReplicaState::Faulty => self.drop_link(cx, link),
-        }
-    }
-
-    /// A stale replica may return. It keeps what it has, unless a stale clone of its disk was put
-    /// back.
-    fn admit(&mut self, replica: ReplicaId, incarnation: Incarnation) {
-        let is_known = !self.is_stale_clone(replica);
-        self.edit(Edit::Admit { replica, incarnation, is_known });
-    }
-
-    /// Whether a stale clone of a replica's disk was put back, and no view has admitted that
-    /// incarnation since.
-    pub(in crate::primary) fn is_stale_clone(&self, replica: ReplicaId) -> bool {
-        let named = self.named_incarnations(replica).newest();
-        let peer = self.membership.get(&replica);
-        peer.is_some_and(|peer| peer.incarnations().is_stale_clone_unless(named))
-    }
-
-    /// The incarnation that the view names, then those that this primary has asked for without an
-    /// answer.
-    fn named_incarnations(&self, replica: ReplicaId) -> Incarnations {
-        let record = self.view.as_ref().and_then(|view| view.replica(replica));
-        let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
-        let peer = self.membership.get(&replica);
-        let doubted = peer.into_iter().flat_map(|peer| peer.incarnations().doubted());
-        Incarnations::of([named].into_iter().chain(doubted.copied()))
-    }
-
-    /// Notes which incarnations a view would name that is about to be asked for: it may be
-    /// committed, and this primary not learn of it.
-    pub(in crate::primary) fn doubt_incarnations(&mut self, proposed: &View) {
-        for (_, record) in proposed.replicas() {
-            let is_known = self.named_incarnations(record.id).0.contains(&record.incarnation);
-            if let Some(peer) = self.membership.get_mut(&record.id).filter(|_| !is_known) {
-                peer.incarnations_mut().doubt(record.incarnation);
-            }
         }
     }
 
@@ -185,8 +148,8 @@ impl<P: Payload> Primary<P> {
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
         let shortest_pause = self.config.settings.retry_pause.0;
         self.membership.known_mut(replica).into_iter().for_each(|peer| peer.resume(shortest_pause));
-        if self.adoption.awaits(replica) {
-            self.send_adopt(cx, replica);
+        if self.views.adoption().awaits(replica) {
+            self.views.send_adopt(cx, &self.membership, replica);
         } else {
             self.resend(cx, replica);
             self.tell_stable_to(cx, replica);
@@ -203,11 +166,11 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         incarnation: Incarnation,
     ) {
-        let is_stale_clone = self.is_stale_clone(replica);
+        let is_stale_clone = self.views.is_stale_clone(&self.membership, replica);
         let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
         if self.membership.has_sound_other(mirror, replica, lacking) {
             let cause = if is_stale_clone { Cause::StaleClone } else { Cause::Restarted };
-            return self.wants_to_leave(replica, cause);
+            return self.views.wants_to_leave(replica, cause);
         }
         // What a failed flush covered goes with the process, as all that was not flushed goes with
         // a boot.
@@ -215,16 +178,16 @@ impl<P: Payload> Primary<P> {
             peer.incarnations().has_rebooted() || peer.disk().has_failed_flush()
         });
         // What other primaries have had acknowledged is not known here.
-        let is_shared = self.has_others();
+        let is_shared = self.views.has_others();
         let is_unflushed = is_shared || self.writes.are_unflushed();
         let may_have_lost = is_stale_clone || has_rebooted && is_unflushed;
         if !may_have_lost {
             self.forget_incarnation(replica, has_rebooted);
             if has_rebooted {
                 // Rebuilding ones may have copied what it has lost.
-                self.rebuilds_lack_a_source(mirror);
+                self.views.rebuilds_lack_a_source(&self.membership, mirror);
             }
-            return self.edit(Edit::Renew { replica, incarnation });
+            return self.views.edit(Edit::Renew { replica, incarnation });
         }
         self.membership.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().lose());
         let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
@@ -238,8 +201,18 @@ impl<P: Payload> Primary<P> {
         self.membership.is_sound(replica, &|mirror| self.parts.lacking(mirror))
     }
 
-    pub(in crate::primary) fn is_member(&self, replica: ReplicaId) -> bool {
-        self.state_of(replica).is_some_and(ReplicaState::takes_writes)
+    /// A session with an idle spare is open: it stands in for somebody, or the session has no use.
+    pub(in crate::primary) fn receive_spare(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        link: LinkId,
+        incarnation: Incarnation,
+    ) {
+        match self.views.vacancy(cx, &self.membership, replica) {
+            Some(absent) => self.views.edit(Edit::StandIn { replica, incarnation, absent }),
+            None => self.drop_link(cx, link),
+        }
     }
 
     /// What depends on time: connects again, notices who is late, asks who was silent.
@@ -250,7 +223,7 @@ impl<P: Payload> Primary<P> {
             if matches!(self.phase, Phase::Ended) {
                 return; // One of them has lost what was acknowledged.
             }
-            let state = self.state_of(replica);
+            let state = self.views.state_of(replica);
             self.watch_link(cx, replica, state);
             if is_serving {
                 self.receive(cx, replica);
@@ -270,10 +243,12 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = self.membership.known(replica) else { return };
         let wanted = match (&self.phase, state) {
             (Phase::Starting(_), state) => {
-                state == Some(ReplicaState::InSync) || self.adoption.awaits(replica)
+                state == Some(ReplicaState::InSync) || self.views.adoption().awaits(replica)
             }
             (Phase::Detaching(_), Some(state)) => state.takes_writes(),
-            (Phase::Serving, Some(ReplicaState::Spare)) => self.vacancy(replica, cx.now).is_some(),
+            (Phase::Serving, Some(ReplicaState::Spare)) => {
+                self.views.vacancy(cx, &self.membership, replica).is_some()
+            }
             (Phase::Serving, Some(state)) => state.takes_writes() || state == ReplicaState::Stale,
             _ => false,
         };
@@ -283,10 +258,10 @@ impl<P: Payload> Primary<P> {
             Session::Open(_)
                 if is_serving
                     && state == Some(ReplicaState::Stale)
-                    && !self.calls.is_under_way() =>
+                    && !self.views.calls().is_under_way() =>
             {
                 if let Some(incarnation) = peer.incarnation() {
-                    self.admit(replica, incarnation);
+                    self.views.admit(&self.membership, replica, incarnation);
                 }
             }
             Session::Down if wanted && cx.now >= peer.retry_at() => {
@@ -310,13 +285,13 @@ impl<P: Payload> Primary<P> {
             // It could not be dropped. Perhaps only the connection is dead.
             return self.drop_link(cx, link);
         }
-        let generation = self.generation();
-        let (number, period) = (cx.next_number(), self.lease().time() / 4);
-        let adopting = self.adoption.awaits(replica);
+        let generation = self.views.generation();
+        let (number, period) = (cx.next_number(), self.views.lease().time() / 4);
+        let adopting = self.views.adoption().awaits(replica);
         let is_unsure = self
             .membership
             .known(replica)
-            .is_some_and(|peer| self.is_unsure_of_primaries(peer, cx.now));
+            .is_some_and(|peer| self.views.is_unsure_of_primaries(peer, cx.now));
         let Some(peer) = self.membership.known_mut(replica) else { return };
         peer.is_late(is_late);
         if !adopting
@@ -327,7 +302,7 @@ impl<P: Payload> Primary<P> {
         }
         let cause = peer.cause_to_leave(cx.now, settings.reconnect_grace);
         if let Some(cause) = cause {
-            self.wants_to_leave(replica, cause);
+            self.views.wants_to_leave(replica, cause);
         }
     }
 
@@ -336,7 +311,7 @@ impl<P: Payload> Primary<P> {
         if self.membership.is_speed_due(cx) {
             let late = self.parts.late_writes(cx.now, cx.config.settings.lag.least);
             for replica in self.membership.judge_speed(cx, &late) {
-                self.wants_to_leave(replica, Cause::Lagging);
+                self.views.wants_to_leave(replica, Cause::Lagging);
             }
         }
     }
@@ -346,11 +321,11 @@ impl<P: Payload> Primary<P> {
         let Some(peer) = self.membership.known(replica) else { return false };
         let bit = peer.bit();
         let waited = |since: Instant| peer.waited(since, now);
-        if self.adoption.awaits(replica) {
+        if self.views.adoption().awaits(replica) {
             // Until it has adopted the view it carries out nothing, and refuses what it had not
             // begun.
-            return waited(self.adoption.since())
-                >= self.adoption.deadline(self.config.settings.deadline) * deadlines;
+            return waited(self.views.adoption().since())
+                >= self.views.adoption().deadline(self.config.settings.deadline) * deadlines;
         }
         let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
         let mut parts = self.parts.of_mirror(peer.mirror());
@@ -365,7 +340,7 @@ impl<P: Payload> Primary<P> {
         (generation, number): (Generation, u64),
         slots: SlotBits,
     ) {
-        let is_current = generation == self.generation();
+        let is_current = generation == self.views.generation();
         if self
             .membership
             .known_mut(replica)

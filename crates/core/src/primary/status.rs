@@ -1,6 +1,8 @@
 //! The replicas that a view names, and what a primary tells of them.
 
+use super::membership::Lacking;
 use super::membership::peer::{Peer, Session};
+use super::views::Grounds;
 use crate::ids::*;
 use crate::message::RebuildProgress;
 use crate::payload::Payload;
@@ -9,22 +11,22 @@ use crate::time::Instant;
 use crate::view::{ReplicaState, View};
 
 impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
-        self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
-    }
-
     /// The view that it works by, if it has one.
     #[must_use]
     pub fn view(&self) -> Option<&View> {
-        self.view.as_ref()
+        self.views.view()
     }
 
     /// The primary's state.
     #[must_use]
     pub fn status(&self, now: Instant) -> PrimaryStatus {
-        let ids = self.view.iter().flat_map(|view| view.replicas().map(|(_, record)| record.id));
+        let ids = self
+            .views
+            .view()
+            .into_iter()
+            .flat_map(|view| view.replicas().map(|(_, record)| record.id));
         PrimaryStatus {
-            view: self.view.clone(),
+            view: self.views.view().cloned(),
             serving: matches!(self.phase, Phase::Serving) && !self.exclusions.are_joining(),
             waiting: self.suspension.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
@@ -38,7 +40,7 @@ impl<P: Payload> Primary<P> {
     /// The replicas that are rebuilt now, and how far each has come as far as it has told.
     pub fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
         let progress = |peer: &Peer| {
-            let is_rebuilding = self.state_of(peer.id()) == Some(ReplicaState::Rebuilding);
+            let is_rebuilding = self.views.state_of(peer.id()) == Some(ReplicaState::Rebuilding);
             Some((peer.id(), peer.progress().filter(|_| is_rebuilding)?))
         };
         self.membership.values().filter_map(progress).collect()
@@ -50,12 +52,14 @@ impl<P: Payload> Primary<P> {
             let of_mirror = self.parts.of_mirror(peer.mirror()).map(|(_, part)| part);
             of_mirror.filter(|part| part.waits_for(peer.bit()))
         };
-        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let is_awaited = self.state_of(replica) == Some(ReplicaState::Stale)
+        let is_rebuilding = self.views.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let is_awaited = self.views.state_of(replica) == Some(ReplicaState::Stale)
             && matches!((&self.phase, peer.session()), (Phase::Serving, Session::Down));
+        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let grounds = Grounds { me: self.config.id, peers: &self.membership, lacking };
         Some(PeerStatus {
             replica,
-            leaving: self.leaving(replica),
+            leaving: self.views.leaving(grounds, replica),
             connected: peer.is_ready(),
             may_lack: peer.disk().is_lost() && peer.open_link().is_some(),
             outstanding: unanswered().count(),

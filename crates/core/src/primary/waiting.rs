@@ -8,7 +8,7 @@ use super::membership::mirror::MirrorPeers;
 use super::membership::peer::Peer;
 use super::suspension::Waiters;
 use super::views::edits::{Edit, PendingEdit};
-use super::{Context, Note, Phase, Primary, Waiting};
+use super::{Context, Note, Phase, Primary, Stage, Waiting};
 use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::settings::NoDataPolicy;
@@ -31,9 +31,12 @@ impl<P: Payload> Primary<P> {
             return Some(Waiting::Replica(mirror));
         }
         let patience = self.config.settings.reconnect_grace * 2;
-        let is_wanted =
-            || !self.edits.is_empty() || self.wants_newest() || self.calls.are_awaited();
-        if self.calls.take_long(now, patience) && is_wanted() {
+        let is_wanted = || {
+            !self.views.edits().is_empty()
+                || self.views.wants_newest()
+                || self.views.calls().are_awaited()
+        };
+        if self.views.calls().take_long(now, patience) && is_wanted() {
             return Some(Waiting::Coordinator);
         }
         self.exclusions.are_joining().then_some(Waiting::Start)
@@ -46,7 +49,7 @@ impl<P: Payload> Primary<P> {
             self.suspend(cx, why);
         }
         if self.suspension.asks_again(cx.now) {
-            self.calls.read_soon();
+            self.views.read_soon();
         }
         let (patience, error) = self.patience(why);
         let waited = self.suspension.waited(cx.now);
@@ -66,14 +69,14 @@ impl<P: Payload> Primary<P> {
         self.fail_early(cx, error, is_long);
         let long = self.requests.of_clients(is_long);
         if !long.is_empty() {
-            let held_up = self.held_up();
+            let held_up = self.held_up(cx.stage);
             self.fail_accepted(cx, error, long.into_iter().filter(held_up).collect());
         }
     }
 
     /// Tells of a request whether it can't be answered before the view changes. One that waits for
     /// its range counts as soon as any other does: that may be the one it waits for.
-    fn held_up(&self) -> impl Fn(&RequestNumber) -> bool {
+    fn held_up(&self, stage: Stage) -> impl Fn(&RequestNumber) -> bool {
         let mirrors: Vec<_> =
             self.membership.mirrors().iter().map(|m| self.is_mirror_held_up(m)).collect();
         let parts =
@@ -81,9 +84,9 @@ impl<P: Payload> Primary<P> {
         let begun: BTreeSet<_> = parts.map(|part| part.request()).collect();
         let is_eviction = |pending: &PendingEdit| matches!(pending.edit(), Edit::Evict(_));
         let is_any = mirrors.contains(&true)
-            || self.calls.edits().iter().chain(self.edits.iter()).any(is_eviction);
+            || self.views.calls().edits().iter().chain(self.views.edits().iter()).any(is_eviction);
         let waiting: BTreeSet<_> = self.requests.unsent().filter(|_| is_any).collect();
-        let is_all = !self.can_send();
+        let is_all = !self.views.can_send(stage);
         move |number| is_all || begun.contains(number) || waiting.contains(number)
     }
 
@@ -126,7 +129,7 @@ impl<P: Payload> Primary<P> {
         match why {
             Waiting::Start => (None, RequestError::Detached),
             Waiting::Coordinator => {
-                let policy = self.view.as_ref().map(|view| view.no_coordinator).unwrap_or_default();
+                let policy = self.views.view().map(|view| view.no_coordinator).unwrap_or_default();
                 (policy.limit(), RequestError::NoCoordinator)
             }
             Waiting::Replica(_) => match self.no_data() {
@@ -138,7 +141,7 @@ impl<P: Payload> Primary<P> {
 
     /// What requests do without data: as the view says, or else as this primary was told.
     fn no_data(&self) -> NoDataPolicy {
-        match self.view.as_ref().and_then(|view| view.no_data) {
+        match self.views.view().and_then(|view| view.no_data) {
             Some(0) => NoDataPolicy::Error,
             Some(limit) => NoDataPolicy::Suspend(Duration::from_millis(limit.into())),
             None => self.config.settings.no_data,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::CoordinatorAnswer;
 use super::super::io::requests::{Client, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
-use super::check_sources;
+use super::super::views::check_sources;
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
 use crate::view::ReplicaRecord;
@@ -44,7 +44,7 @@ pub(in crate::primary) fn breaks(label: &str, change: impl FnOnce(&mut Primary<B
 #[test]
 fn members_are_those_of_the_view() {
     breaks("I4", |primary| {
-        let mut mirror = primary.view.as_ref().expect("it serves").mirrors[0].clone();
+        let mut mirror = primary.views.view().expect("it serves").mirrors[0].clone();
         mirror.replicas.push(ReplicaRecord { id: ReplicaId(99), ..mirror.replicas[0] });
         primary.membership.mirror_mut(0).update(&mirror, NodeId(0));
     });
@@ -60,7 +60,7 @@ fn members_are_those_of_the_view() {
 #[test]
 fn only_members_are_waited_for() {
     breaks("V2", |primary| {
-        primary.adoption.confirm_by([ReplicaId(99)].into_iter());
+        primary.views.adoption_mut().confirm_by([ReplicaId(99)].into_iter());
     });
 }
 
@@ -96,12 +96,12 @@ fn nothing_waits_after_the_stated_time() {
 
 #[test]
 fn who_serves_is_a_primary_of_the_view() {
-    breaks("V5", |primary| primary.view.as_mut().expect("it serves").primaries.clear());
+    breaks("V5", |primary| primary.views.view_mut().as_mut().expect("it serves").primaries.clear());
 }
 
 #[test]
 fn nothing_is_done_without_a_view() {
-    breaks("W3", |primary| primary.view = None);
+    breaks("W3", |primary| *primary.views.view_mut() = None);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_change_of_reservations_keeps_others_out() {
 fn only_those_confirm_an_assembly_that_counted() {
     let mut cluster = writing();
     let now = cluster.now;
-    let view = cluster.primary(0).view.clone().expect("it serves");
+    let view = cluster.primary(0).views.view().cloned().expect("it serves");
     let config = cluster.primary(0).config;
     let mut primary: Primary<Bytes> = Primary::new(config, now);
     primary.step(now, PrimaryEvent::Start, &mut Vec::new());
@@ -125,7 +125,7 @@ fn only_those_confirm_an_assembly_that_counted() {
     );
     primary.step(now, PrimaryEvent::Coordinator { call, answer: newest }, &mut Vec::new());
     primary.check_invariants(now);
-    primary.adoption.confirm_by([replica(0, 0)].into_iter());
+    primary.views.adoption_mut().confirm_by([replica(0, 0)].into_iter());
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V7: "));
 }
 
@@ -134,10 +134,10 @@ fn the_next_view_follows_the_one_that_is_known() {
     let mut cluster = writing();
     let now = cluster.now;
     let primary = cluster.primary(0);
-    let same = primary.view.clone().expect("it serves");
+    let same = primary.views.view().cloned().expect("it serves");
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
-    let text = text_of(|| primary.call_swap(cx, same));
+    let text = text_of(|| primary.views.call_swap(cx, &mut primary.membership, same));
     assert!(text.starts_with("V1: "), "{text}");
 }
 

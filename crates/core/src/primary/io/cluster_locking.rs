@@ -10,7 +10,6 @@ use crate::message::Message;
 use crate::payload::Payload;
 use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, Note, Phase, Primary};
-use crate::view::View;
 
 impl<P: Payload> Primary<P> {
     /// Asks for the next cluster lock, and tells the lock manager what it does not know.
@@ -19,10 +18,11 @@ impl<P: Payload> Primary<P> {
         if !self.cluster_locks.are_untold() {
             return;
         }
-        let lock_manager =
-            self.lock_manager().filter(|lock_manager| !self.adoption.awaits(lock_manager.id()));
+        let lock_manager = self
+            .lock_manager()
+            .filter(|lock_manager| !self.views.adoption().awaits(lock_manager.id()));
         if let Some(link) = lock_manager.and_then(Peer::ready_link) {
-            let (generation, requester) = (self.generation(), self.config.id);
+            let (generation, requester) = (self.views.generation(), self.config.id);
             let (number, range) = self.cluster_locks.tell();
             cx.send(link, Message::ClusterLock { generation, requester, number, range }, None);
         }
@@ -30,7 +30,7 @@ impl<P: Payload> Primary<P> {
 
     /// The replica that keeps the order of cluster locks.
     fn lock_manager(&self) -> Option<&Peer> {
-        self.membership.known(self.view.as_ref()?.lock_manager()?)
+        self.membership.known(self.views.view()?.lock_manager()?)
     }
 
     /// A session with a replica goes on, or it has adopted the view: a lock manager may have missed
@@ -42,7 +42,8 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The view has changed: cluster locks of those that are no primaries any more are over.
-    pub(in crate::primary) fn cluster_locks_follow(&mut self, view: &View) {
+    pub(in crate::primary) fn cluster_locks_follow(&mut self) {
+        let Some(view) = self.views.view() else { return };
         let over = self.cluster_locks.follow(|id| view.has_primary(id));
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
     }
@@ -57,8 +58,8 @@ impl<P: Payload> Primary<P> {
         number: ClusterLockNumber,
         range: Option<Range<u64>>,
     ) {
-        let is_primary = self.view.as_ref().is_some_and(|view| view.has_primary(requester));
-        if generation != self.generation() || !is_primary {
+        let is_primary = self.views.view().is_some_and(|view| view.has_primary(requester));
+        if generation != self.views.generation() || !is_primary {
             return; // It is said again when the lock manager knows that the view is known here.
         }
         let over = match self.cluster_locks.hear(requester, number, range.is_none()) {
@@ -77,7 +78,7 @@ impl<P: Payload> Primary<P> {
     /// Tells the lock manager that nothing is under way in a locked range, unless the cluster lock
     /// is over.
     pub(super) fn yield_range(&mut self, cx: &mut Context<'_, P>, lock: YieldLock) {
-        let generation = self.generation();
+        let generation = self.views.generation();
         let aside = self.cluster_locks.yield_range(lock);
         let link = self.lock_manager().and_then(Peer::ready_link);
         if let (Some((requester, number)), Some(link)) = (aside, link) {
@@ -92,7 +93,7 @@ impl<P: Payload> Primary<P> {
         requester: PrimaryId,
         number: ClusterLockNumber,
     ) {
-        if generation == self.generation()
+        if generation == self.views.generation()
             && requester == self.config.id
             && let Some(request) = self.cluster_locks.granted(number)
         {
@@ -104,7 +105,10 @@ impl<P: Payload> Primary<P> {
     pub(super) fn joined(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
         self.end_kept(number);
         if matches!(self.phase, Phase::Serving) {
-            cx.note(Note::Serving { view: self.generation(), follows: self.adoption.follows() });
+            cx.note(Note::Serving {
+                view: self.views.generation(),
+                follows: self.views.adoption().follows(),
+            });
             self.accept_early(cx);
         }
     }

@@ -4,6 +4,7 @@
 mod cluster_locking;
 pub(super) mod cluster_locks;
 mod compare;
+mod disk_failures;
 pub(super) mod exclusions;
 pub(super) mod part;
 pub(super) mod parts;

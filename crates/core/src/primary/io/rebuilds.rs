@@ -9,8 +9,6 @@ use super::rebuild_waits::{Copied, Drain};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
-use crate::primary::membership::peer::Peer;
-use crate::primary::views::edits::Edit;
 use crate::primary::{Context, Primary};
 use crate::settings::REGION;
 use crate::time::Instant;
@@ -41,10 +39,10 @@ impl<P: Payload> Primary<P> {
         range: Range<u64>,
         source: ReplicaId,
     ) {
-        let may_ask = self.state_of(replica) == Some(ReplicaState::Rebuilding)
-            && self.state_of(source) == Some(ReplicaState::InSync)
-            && generation == self.generation()
-            && self.adoption.is_over();
+        let may_ask = self.views.state_of(replica) == Some(ReplicaState::Rebuilding)
+            && self.views.state_of(source) == Some(ReplicaState::InSync)
+            && generation == self.views.generation()
+            && self.views.adoption().is_over();
         let Some(peer) = self.membership.get(&source).filter(|_| may_ask) else {
             return; // The replica lets go of the range by itself and asks again.
         };
@@ -71,7 +69,7 @@ impl<P: Payload> Primary<P> {
         if self.rebuild_waits.are_drained() {
             return; // As nearly always.
         }
-        let (generation, is_busy) = (self.generation(), self.is_busy(cx.now));
+        let (generation, is_busy) = (self.views.generation(), self.is_busy(cx.now));
         let (peers, part) = (&self.membership, self.parts.known(sequence));
         let has_it = |id| {
             let peer = peers.known(id);
@@ -112,7 +110,7 @@ impl<P: Payload> Primary<P> {
         generation: Generation,
         number: BarrierNumber,
     ) {
-        if generation == self.generation() {
+        if generation == self.views.generation() {
             let through = self.writes.last();
             self.rebuild_waits.copied(replica, Copied { generation, number, through });
             self.tell_finished(cx);
@@ -124,7 +122,7 @@ impl<P: Payload> Primary<P> {
         let finishing = self.rebuild_waits.finishing();
         let fates: Vec<_> =
             finishing.map(|(id, copied)| (id, copied, self.finish(id, copied))).collect();
-        let generation = self.generation();
+        let generation = self.views.generation();
         for (replica, copied, fate) in fates {
             match fate {
                 Finish::Waits => continue,
@@ -139,8 +137,8 @@ impl<P: Payload> Primary<P> {
     }
 
     fn finish(&self, replica: ReplicaId, copied: Copied) -> Finish {
-        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let counts = is_rebuilding && copied.generation == self.generation();
+        let is_rebuilding = self.views.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let counts = is_rebuilding && copied.generation == self.views.generation();
         let peer = self.membership.get(&replica).filter(|_| counts);
         let Some((peer, link)) = peer.and_then(|peer| Some((peer, peer.ready_link()?))) else {
             return Finish::Over;
@@ -149,18 +147,6 @@ impl<P: Payload> Primary<P> {
             Finish::Waits
         } else {
             Finish::Told(link)
-        }
-    }
-
-    /// A replica has everything, and every primary has finished its writes.
-    pub(in crate::primary) fn rebuild_done(&mut self, replica: ReplicaId, generation: Generation) {
-        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let peer = self.membership.known(replica).filter(|peer| peer.is_ready());
-        if let Some(incarnation) = peer.and_then(Peer::incarnation)
-            && is_rebuilding
-            && generation == self.generation()
-        {
-            self.edit(Edit::Complete { replica, incarnation });
         }
     }
 }

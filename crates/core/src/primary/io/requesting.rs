@@ -39,7 +39,7 @@ impl<P: Payload> Primary<P> {
         if let Some(error) = self.suspension.failing() {
             return Some(error);
         }
-        let geometry = self.view.as_ref().map(|view| view.geometry);
+        let geometry = self.views.view().map(|view| view.geometry);
         match geometry {
             Some(geometry) if is_valid(geometry, operation) => None,
             _ => Some(RequestError::Invalid),
@@ -63,7 +63,7 @@ impl<P: Payload> Primary<P> {
     ) -> RequestNumber {
         let number = RequestNumber(cx.next_number());
         let cluster_locks =
-            matches!(operation, Operation::CompareAndWrite { .. }) && self.has_others();
+            matches!(operation, Operation::CompareAndWrite { .. }) && self.views.has_others();
         let range = operation.range();
         let mode = if operation.changes_data() { LockMode::Exclusive } else { LockMode::Shared };
         let lock = match &range {
@@ -98,7 +98,7 @@ impl<P: Payload> Primary<P> {
         cx: &mut Context<'_, P>,
         range: Range<u64>,
     ) -> RequestNumber {
-        if self.has_others() {
+        if self.views.has_others() {
             return self.cluster_lock_for_itself(cx, range);
         }
         let number = RequestNumber(cx.next_number());
@@ -127,7 +127,7 @@ impl<P: Payload> Primary<P> {
 
     /// Sends what has its lock, if everybody has adopted the view.
     pub(in crate::primary) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
-        while self.can_send() {
+        while self.views.can_send(cx.stage) {
             match self.ranges.next() {
                 None => return,
                 Some(Ready::ClusterLock(lock)) => self.yield_range(cx, lock),

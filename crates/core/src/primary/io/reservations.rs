@@ -5,8 +5,8 @@ use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::views::change::finish_command;
 use crate::primary::views::edits::{Edit, PendingEdit};
+use crate::primary::views::finish_command;
 use crate::primary::{CommandError, Context, Note, Primary, PrimaryEffect};
 use crate::view::Change;
 
@@ -18,7 +18,7 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let view = self.view.as_ref();
+        let view = self.views.view();
         let is_permitted =
             |host| view.is_some_and(|view| view.reservations.permit(host, &operation));
         if self.requests.host_of(number).is_none_or(is_permitted) {
@@ -35,7 +35,7 @@ impl<P: Payload> Primary<P> {
                 let number = self.keep_out(cx, 0..u64::MAX);
                 self.exclusions.clear(number, command, cx.now);
             }
-            (Edit::Evict(id), _) if self.view.as_ref().is_some_and(|v| v.has_primary(id)) => {
+            (Edit::Evict(id), _) if self.views.view().is_some_and(|v| v.has_primary(id)) => {
                 cx.note(Note::Evicted(id.node));
             }
             _ => finish_command(cx, pending, Ok(())),

@@ -154,7 +154,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn tell_stable(&mut self, cx: &mut Context<'_, P>, mirror: usize) {
-        let generation = self.generation();
+        let generation = self.views.generation();
         let stability = self.stability.mirror(mirror, cx.now);
         let through = stability.through;
         (stability.told, stability.told_at) = (through, cx.now);
@@ -169,7 +169,7 @@ impl<P: Payload> Primary<P> {
             && let Some(stability) = self.stability.mirrors.get(&peer.mirror())
             && stability.told.0 > 0
         {
-            tell(cx, peer, self.generation(), stability.told);
+            tell(cx, peer, self.views.generation(), stability.told);
         }
     }
 
@@ -180,7 +180,7 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         generation: Generation,
     ) {
-        if generation != self.generation() || !self.is_member(replica) {
+        if generation != self.views.generation() || !self.views.is_member(replica) {
             return; // A member says it again in this generation.
         }
         // Whoever asks may have missed what was told.
@@ -214,7 +214,8 @@ impl<P: Payload> Primary<P> {
     /// writes that wait for room in an intent log.
     fn flush_to_stabilize(&mut self, cx: &mut Context<'_, P>) {
         let is_stabilizing = self.parts.values().any(Part::is_stabilizing);
-        if !matches!(self.phase, Phase::Serving) || is_stabilizing || !self.can_send() {
+        if !matches!(self.phase, Phase::Serving) || is_stabilizing || !self.views.can_send(cx.stage)
+        {
             return; // The next tick sees whether it is still wanted.
         }
         self.stability.flushed_at = cx.now;

@@ -1,7 +1,7 @@
 //! All replicas of the volume, and the links to them.
 
 use super::mirror::MirrorPeers;
-use super::peer::{Peer, Place};
+use super::peer::{Peer, Place, Session};
 use super::{Lacking, Membership};
 use crate::ids::*;
 use crate::policy::ReplicaSet;
@@ -93,6 +93,17 @@ impl Membership {
 
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         self.known.values_mut()
+    }
+
+    /// Whether a session is open with a replica.
+    pub fn is_open(&self, replica: ReplicaId) -> bool {
+        self.known(replica).is_some_and(|peer| peer.open_link().is_some())
+    }
+
+    /// Whether the sessions with all in-sync replicas are such.
+    pub fn in_sync_sessions_are(&self, such: impl Fn(Session) -> bool) -> bool {
+        let is_such = |id| self.known(id).is_some_and(|peer| such(peer.session()));
+        self.mirrors.iter().all(|mirror| mirror.ids(mirror.in_sync()).all(is_such))
     }
 
     /// The slots of intent logs in which some replica says that regions are open, a bit each.

@@ -94,11 +94,11 @@ impl<P: Payload> Primary<P> {
     }
 
     fn bad_range(&self, mirror: usize, bytes: Range<u64>) -> Option<BadRange> {
-        BadRange::new(mirror, bytes, self.view.as_ref()?.replica_size())
+        BadRange::new(mirror, bytes, self.views.view()?.replica_size())
     }
 
     fn is_everyone_in_sync(&self, mirror: usize) -> bool {
-        let replicas = self.view.as_ref().map(|view| view.mirrors[mirror].replicas.len());
+        let replicas = self.views.view().map(|view| view.mirrors[mirror].replicas.len());
         replicas == Some(self.membership.mirror(mirror).in_sync().count_ones() as usize)
     }
 
@@ -119,7 +119,7 @@ impl<P: Payload> Primary<P> {
         };
         let has_parts = self.requests.has_parts(check.number);
         match check.step {
-            _ if has_parts || !self.can_send() => self.check = Some(check),
+            _ if has_parts || !self.views.can_send(cx.stage) => self.check = Some(check),
             Step::Locking => self.check = Some(check),
             Step::Comparing => self.judge_differences(cx, check),
             Step::Fetching => self.rewrite(cx, check),
@@ -133,13 +133,13 @@ impl<P: Payload> Primary<P> {
             return; // There is none.
         }
         if !matches!(self.phase, Phase::Serving)
-            || !self.can_send()
+            || !self.views.can_send(cx.stage)
             || self.membership.somebody_fails()
         {
             return; // This is asked again after every event.
         }
         if let Some(bad) = self.bad_ranges.next() {
-            let view = self.view.as_ref();
+            let view = self.views.view();
             let range = view.and_then(|view| bad.in_volume(view.geometry, view.mirrors.len()));
             if let Some(range) = range {
                 self.begin_check(cx, range, Some(bad));
@@ -171,8 +171,8 @@ impl<P: Payload> Primary<P> {
 
     /// The range is locked: has its replicas tell what they hold.
     pub(in crate::primary) fn check_locked(&mut self, cx: &mut Context<'_, P>) {
-        let generation = self.generation();
-        let (Some(mut check), Some(view)) = (self.check.take(), &self.view) else {
+        let generation = self.views.generation();
+        let (Some(mut check), Some(view)) = (self.check.take(), self.views.view()) else {
             debug_assert!(false, "a range is locked for a check, in a view");
             return;
         };
@@ -230,7 +230,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn judge_differences(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
-        let (repairs, generation) = (self.verify_repairs(), self.generation());
+        let (repairs, generation) = (self.verify_repairs(), self.views.generation());
         let source = self.repair_source().and_then(|id| self.membership.get(&id));
         let source = source.map(|peer| (peer.mirror(), peer.bit()));
         let everyone: Vec<_> = (0..self.membership.mirrors().len())
@@ -324,7 +324,7 @@ impl<P: Payload> Primary<P> {
             };
             return self.range_verified(cx, checked, held);
         }
-        let Some(view) = &self.view else {
+        let Some(view) = self.views.view() else {
             debug_assert!(false, "a range was compared, in a view");
             return;
         };

@@ -229,7 +229,7 @@ impl<P: Payload> Primary<P> {
             (verify.status.repairs, verify.source) = (repairs, source);
             return;
         }
-        let total = self.view.as_ref().map_or(0, |view| view.geometry.size);
+        let total = self.views.view().map_or(0, |view| view.geometry.size);
         let status = VerifyStatus::new(now, repairs, total);
         self.verify = Some(Verify { status, source, pace: Pace::new(now) });
     }
@@ -258,7 +258,7 @@ impl<P: Payload> Primary<P> {
     /// The next range of the volume to check, if it is time for one.
     pub(in crate::primary) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
         let is_busy = self.is_busy(now);
-        let (limit, size) = self.view.as_ref().map(|v| (v.rebuild_limit, v.geometry.size))?;
+        let (limit, size) = self.views.view().map(|v| (v.rebuild_limit, v.geometry.size))?;
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
         if verify.status.checked == 0 {
             // It may have been asked for before the view was known.
@@ -282,7 +282,7 @@ impl<P: Payload> Primary<P> {
         held: Duration,
     ) {
         let share = self.config.settings.rebuild_share;
-        let (Some(view), Some(verify)) = (&self.view, &mut self.verify) else {
+        let (Some(view), Some(verify)) = (self.views.view(), &mut self.verify) else {
             debug_assert!(false, "a verify has ranges of a view's volume checked");
             return;
         };

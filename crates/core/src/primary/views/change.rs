@@ -2,39 +2,57 @@
 //! one permits (rule V5). The coordinator commits it ([`super::coordinator`]), and all members
 //! adopt it ([`super::adoption`]).
 
+use super::Views;
 use super::edits::{Edit, PendingEdit};
+use super::members::{apply_departure, apply_leave};
+use super::primaries::evict;
 use crate::ids::*;
-use crate::message::Failure;
-use crate::payload::Payload;
 use crate::primary::membership::peer::Peer;
-use crate::primary::{Command, CommandError, Context, Phase, Primary, PrimaryEffect};
+use crate::primary::membership::{Lacking, Membership};
+use crate::primary::{CommandError, Context, PrimaryEffect};
+use crate::settings::MAX_PRIMARIES;
 use crate::view::{Cause, ReplicaState, View, ViewError};
 
-impl<P: Payload> Primary<P> {
-    /// Asks for a change of the view. Asking twice is asking once.
-    pub(in crate::primary) fn edit(&mut self, edit: Edit) {
-        self.edits.want(edit);
+/// What decides, beside the view, whether a change of it is possible.
+#[derive(Clone, Copy)]
+pub(in crate::primary) struct Grounds<'a> {
+    pub me: PrimaryId,
+    pub peers: &'a Membership,
+    pub lacking: Lacking<'a>,
+}
+
+impl Grounds<'_> {
+    /// Whether a mirror can rely on this replica.
+    pub fn is_sound(&self, replica: ReplicaId) -> bool {
+        self.peers.is_sound(replica, self.lacking)
     }
 
-    /// A member should leave. It does if the mirror can go on without it.
-    pub(in crate::primary) fn wants_to_leave(&mut self, replica: ReplicaId, cause: Cause) {
-        let state = match cause {
-            Cause::Medium | Cause::NoSpace | Cause::Operator | Cause::OtherHistory => {
-                ReplicaState::Faulty
-            }
-            _ => ReplicaState::Stale,
-        };
-        if self.is_member(replica) && !self.edits.have_leave(replica) {
-            self.edit(Edit::Leave { replica, state, cause });
+    fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
+        let incarnation = self.peers.get(&replica).and_then(Peer::incarnation);
+        incarnation.is_some_and(|incarnation| incarnation != since)
+    }
+
+    /// Whether these slots are all that hold anything, as far as the replicas have told.
+    fn check_slots(&self, slots: u8) -> Result<(), ViewError> {
+        let open = self.peers.open_slots();
+        match (slots..MAX_PRIMARIES as u8).find(|slot| open & 1 << slot != 0) {
+            Some(slot) => Err(ViewError::SlotOpen(slot)),
+            None => Ok(()),
         }
     }
+}
 
+impl Views {
     /// As what a member is to leave and why, if it is: wanted, or asked of the coordinator already.
     /// The last one of a mirror never leaves, though its requests are late.
-    pub(in crate::primary) fn leaving(&self, replica: ReplicaId) -> Option<(ReplicaState, Cause)> {
+    pub fn leaving(
+        &self,
+        grounds: Grounds<'_>,
+        replica: ReplicaId,
+    ) -> Option<(ReplicaState, Cause)> {
         let mut next = self.view.as_ref()?.successor();
         for pending in self.calls.edits().iter().chain(self.edits.iter()) {
-            let is_possible = self.apply(&mut next, pending.edit()).is_ok();
+            let is_possible = self.apply(&mut next, pending.edit(), grounds).is_ok();
             if let Edit::Leave { replica: leaves, state, cause } = pending.edit()
                 && leaves == replica
             {
@@ -44,121 +62,97 @@ impl<P: Payload> Primary<P> {
         None
     }
 
-    /// A replica says by this generation that its disk failed. What it failed before it was
-    /// admitted it is to copy anew.
-    pub(in crate::primary) fn told_of_failure(
-        &mut self,
-        replica: ReplicaId,
-        generation: Generation,
-        failure: Failure,
-    ) {
-        let record = self.view.as_ref().and_then(|view| view.replica(replica));
-        let counts = record.is_some_and(|(_, record)| match record.state {
-            ReplicaState::InSync => true,
-            ReplicaState::Rebuilding => record.since <= generation,
-            ReplicaState::Stale | ReplicaState::Faulty | ReplicaState::Spare => false,
-        });
-        if counts {
-            self.failed_flush(replica);
-            self.disk_failed(replica, failure);
+    /// The last in-sync replica of a mirror failed a write that rebuilding ones may have: they
+    /// begin anew, so that they do not keep what their source lacks.
+    pub fn rebuilds_lack_a_source(&mut self, peers: &Membership, mirror: usize) {
+        let peers = peers.mirror(mirror);
+        for id in peers.ids(peers.members() & !peers.in_sync()) {
+            self.wants_to_leave(id, Cause::SourceFailed);
         }
     }
 
-    /// A replica's disk failed.
-    pub(in crate::primary) fn disk_failed(&mut self, replica: ReplicaId, failure: Failure) {
-        let cause = match failure {
-            Failure::Medium | Failure::Damaged | Failure::Invalid => Cause::Medium,
-            Failure::NoSpace => Cause::NoSpace,
-        };
-        if let Some(peer) = self.membership.known_mut(replica) {
-            peer.disk_mut().fail(cause);
-            let (mirror, bit) = (peer.mirror(), peer.bit());
-            self.parts.take_reads_from(mirror, bit);
-            self.wants_to_leave(replica, cause);
+    /// A replica has everything, and every primary has finished its writes.
+    pub fn rebuild_done(&mut self, peers: &Membership, replica: ReplicaId, generation: Generation) {
+        let is_rebuilding = self.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let peer = peers.known(replica).filter(|peer| peer.is_ready());
+        if let Some(incarnation) = peer.and_then(Peer::incarnation)
+            && is_rebuilding
+            && generation == self.generation()
+        {
+            self.edit(Edit::Complete { replica, incarnation });
         }
     }
 
-    /// A replica could not make durable what it has, or may have.
-    pub(in crate::primary) fn failed_flush(&mut self, replica: ReplicaId) {
-        self.membership
-            .known_mut(replica)
-            .into_iter()
-            .for_each(|peer| peer.disk_mut().fail_flush());
-    }
-
-    pub(in crate::primary) fn command(
+    /// Starts the next call to the coordinator, if one is wanted. Tells which edits are done
+    /// because they change nothing; after them [`Self::settle`] goes on.
+    pub fn advance<P>(
         &mut self,
         cx: &mut Context<'_, P>,
-        id: CommandId,
-        command: Command,
-    ) {
-        let cause = Cause::Operator;
-        let edit = match command {
-            Command::Fail(replica) => Edit::Leave { replica, state: ReplicaState::Faulty, cause },
-            Command::Remove(replica) => Edit::Remove(replica),
-            Command::ReAdd(replica) => Edit::ReAdd(replica),
-            Command::Change(change) => Edit::Change(change),
-            Command::Verify { repair, source } => {
-                self.begin_verify(cx.now, repair, source);
-                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
-            }
-            Command::StopVerify => {
-                self.stop_verify(cx.now);
-                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
-            }
-            Command::Add(new) => Edit::Add(new),
-            Command::Retire(replica) => Edit::Retire(replica),
-            Command::Grow(size) => Edit::Grow(size),
-            Command::Detach => return self.begin_detach(cx, id),
-        };
-        self.edits.want_for(id, edit, cx.now);
-    }
-
-    /// Starts the next call to the coordinator, if one is wanted.
-    pub(in crate::primary) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
+        peers: &mut Membership,
+        lacking: Lacking<'_>,
+    ) -> Vec<PendingEdit> {
         if !cx.stage.is_acting() || !self.calls.may_begin(cx.now) {
-            return; // This is asked again after every event.
+            return Vec::new(); // This is asked again after every event.
         }
         if self.wants_newest() {
-            return self.call_read(cx);
-        }
-        // Those that it leaves see to the replicas.
-        let has_others = self.view.as_ref().is_some_and(|view| !view.primaries.is_empty());
-        if self.has_given_up() && has_others {
-            return;
+            self.call_read(cx);
+            return Vec::new();
         }
         let may_edit = self.adoption.is_over() || self.edits.unblock(self.adoption.awaited());
-        if may_edit && !self.edits.is_empty() {
-            self.swap_edits(cx);
+        if may_edit && !self.edits.is_empty() && !self.leaves_it_to_others(cx) {
+            return self.swap_edits(cx, peers, lacking);
         }
-        if !self.calls.is_under_way() && self.adoption.is_over() {
-            self.end_doubt(cx);
+        Vec::new()
+    }
+
+    /// If nothing else is asked of the coordinator: ends a doubt, or looks whether others have
+    /// changed the view.
+    pub fn settle<P>(&mut self, cx: &mut Context<'_, P>, peers: &mut Membership) {
+        if !self.can_send(cx.stage) || !self.calls.may_begin(cx.now) || self.leaves_it_to_others(cx)
+        {
+            return; // This is asked again after every event.
         }
-        if !self.calls.is_under_way() && self.adoption.is_over() {
+        self.end_doubt(cx, peers);
+        if !self.calls.is_under_way() {
             self.poll(cx);
         }
     }
 
+    /// Whether this primary has left, and those that it leaves see to the replicas.
+    fn leaves_it_to_others<P>(&self, cx: &Context<'_, P>) -> bool {
+        let has_others = self.view.as_ref().is_some_and(|view| !view.primaries.is_empty());
+        has_others && self.has_given_up(&cx.config)
+    }
+
     /// Makes the next view of all edits that it permits, and has it committed.
-    fn swap_edits(&mut self, cx: &mut Context<'_, P>) {
-        let Some(unchanged) = self.known_view().map(View::successor) else { return };
+    fn swap_edits<P>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        peers: &mut Membership,
+        lacking: Lacking<'_>,
+    ) -> Vec<PendingEdit> {
+        let Some(unchanged) = self.known_view().map(View::successor) else { return Vec::new() };
         let mut next = unchanged.clone();
         let mut applied = Vec::new();
+        let grounds = Grounds { me: cx.config.id, peers, lacking };
         for pending in self.edits.take() {
-            match self.apply(&mut next, pending.edit()) {
+            match self.apply(&mut next, pending.edit(), grounds) {
                 Ok(()) => applied.push(pending),
                 Err(error) => finish_command(cx, pending, Err(CommandError::View(error))),
             }
         }
         if next == unchanged {
-            return applied.into_iter().for_each(|pending| self.edit_done(cx, pending));
+            return applied;
         }
-        self.call_swap_for(cx, next, applied);
+        self.call_swap_for(cx, peers, next, applied);
+        Vec::new()
     }
 
-    fn apply(&self, next: &mut View, edit: Edit) -> Result<(), ViewError> {
+    fn apply(&self, next: &mut View, edit: Edit, grounds: Grounds<'_>) -> Result<(), ViewError> {
         match edit {
-            Edit::Leave { replica, state, cause } => self.apply_leave(next, replica, state, cause),
+            Edit::Leave { replica, state, cause } => {
+                apply_leave(next, grounds, replica, state, cause)
+            }
             Edit::Admit { replica, incarnation, is_known } => {
                 let state = next.replica(replica).map(|(_, record)| record.state);
                 match state {
@@ -172,15 +166,17 @@ impl<P: Payload> Primary<P> {
                 }
             }
             // One that failed a write while it rebuilt lacks it, whatever it has copied.
-            Edit::Complete { replica, .. } if self.membership.has_failed(replica) => {
+            Edit::Complete { replica, .. } if grounds.peers.has_failed(replica) => {
                 Err(ViewError::WrongState(ReplicaState::Rebuilding))
             }
             // One that restarted since has left (W5).
-            Edit::Complete { replica, incarnation } if self.has_restarted(replica, incarnation) => {
+            Edit::Complete { replica, incarnation }
+                if grounds.has_restarted(replica, incarnation) =>
+            {
                 Err(ViewError::WrongIncarnation)
             }
             Edit::Complete { replica, incarnation } => {
-                self.apply_departure(next, |view| view.complete(replica, incarnation))
+                apply_departure(next, grounds, |view| view.complete(replica, incarnation))
             }
             Edit::Renew { replica, incarnation } => next.renew(replica, incarnation),
             // One that is gone already was perhaps removed by just this, in a swap whose answer was
@@ -191,7 +187,7 @@ impl<P: Payload> Primary<P> {
             Edit::Remove(replica) => next.remove(replica),
             Edit::ReAdd(replica) => next.readmit(replica),
             Edit::Add(new) => next.add(new),
-            Edit::Retire(replica) => self.apply_departure(next, |view| view.retire(replica)),
+            Edit::Retire(replica) => apply_departure(next, grounds, |view| view.retire(replica)),
             Edit::StandIn { replica, incarnation, absent } => {
                 next.stand_in(replica, incarnation, absent)
             }
@@ -199,7 +195,7 @@ impl<P: Payload> Primary<P> {
                 let mut changed = next.clone();
                 changed.change(change)?;
                 if changed.intents.slots < next.intents.slots {
-                    self.check_slots(changed.intents.slots)?;
+                    grounds.check_slots(changed.intents.slots)?;
                 }
                 *next = changed;
                 Ok(())
@@ -208,20 +204,14 @@ impl<P: Payload> Primary<P> {
             Edit::Grow(_) if !self.adoption.is_over() => Err(ViewError::NotAllInSync),
             Edit::Grow(size) => next.grow(size),
             Edit::Detach => {
-                let me = self.config.id;
-                next.primaries.retain(|record| record.id != me);
+                next.primaries.retain(|record| record.id != grounds.me);
                 Ok(())
             }
             Edit::Evict(dead) => {
-                self.apply_eviction(next, dead);
+                evict(next, dead, grounds.me.node, |replica| grounds.is_sound(replica));
                 Ok(())
             }
         }
-    }
-
-    fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
-        let incarnation = self.membership.get(&replica).and_then(Peer::incarnation);
-        incarnation.is_some_and(|incarnation| incarnation != since)
     }
 }
 

@@ -1,10 +1,226 @@
-//! Views: what is wanted of the next one ([`edits`]) and what becomes of that ([`change`]), its
-//! commit by the coordinator ([`calls`]), and its adoption by all members ([`adoption`]).
+//! Views: the one by which a primary works, what is wanted of the next one ([`edits`]) and what
+//! becomes of that ([`change`]), its commit by the coordinator ([`calls`]), and its adoption by all
+//! members ([`adoption`]); what several primaries of one volume have to do with each other
+//! ([`primaries`]), and the first view of one that takes over or joins ([`takeover`]).
+//!
+//! It uses what is known of the replicas ([`super::membership`]). It never touches what is written
+//! or read: whoever asks for a change brings what it depends on there ([`Grounds`]), and what
+//! follows from a view for requests it leaves to its caller.
 
 pub(super) mod adoption;
 pub(super) mod calls;
-pub(super) mod change;
+mod change;
 mod coordinator;
 pub(super) mod edits;
+mod incarnations;
 mod install;
 mod members;
+mod primaries;
+mod silences;
+pub(super) mod takeover;
+
+pub(super) use self::change::{Grounds, finish_command};
+pub(super) use self::coordinator::{Newest, Told};
+pub(super) use self::install::Installed;
+#[cfg(test)]
+pub(super) use self::primaries::check_sources;
+
+use self::adoption::Adoption;
+use self::calls::Calls;
+use self::edits::{Edit, Edits};
+use self::silences::Silences;
+use super::{PrimaryConfig, Stage};
+use crate::ids::*;
+use crate::time::Instant;
+use crate::view::{Cause, Lease, PrimaryRecord, ReplicaState, View};
+
+/// The view by which a primary works, and what becomes of it.
+#[derive(Debug)]
+pub(super) struct Views {
+    /// The newest view in which this is a primary.
+    view: Option<View>,
+    adoption: Adoption,
+    edits: Edits,
+    calls: Calls,
+    silences: Silences,
+    /// Links over which a replica said that a newer view excludes this primary.
+    fence_notices: Vec<(LinkId, Generation)>,
+}
+
+impl Views {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            view: None,
+            adoption: Adoption::new(now),
+            edits: Edits::default(),
+            calls: Calls::new(now),
+            silences: Silences::default(),
+            fence_notices: Vec::new(),
+        }
+    }
+
+    /// The view by which it works, if there is one.
+    #[inline]
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    /// The view by which it works. There is one from the moment when the coordinator has told the
+    /// first, and whoever asks here comes later.
+    #[inline]
+    pub fn known_view(&self) -> Option<&View> {
+        debug_assert!(self.view.is_some(), "no view is known yet");
+        self.view.as_ref()
+    }
+
+    #[inline]
+    pub fn generation(&self) -> Generation {
+        self.view.as_ref().map_or(Generation(0), |view| view.generation)
+    }
+
+    /// What a confirmation in the present view is worth.
+    #[inline]
+    pub fn lease(&self) -> Lease {
+        self.view.as_ref().map_or_else(Lease::default, |view| view.lease)
+    }
+
+    #[inline]
+    pub fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
+        self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
+    }
+
+    #[inline]
+    pub fn is_member(&self, replica: ReplicaId) -> bool {
+        self.state_of(replica).is_some_and(ReplicaState::takes_writes)
+    }
+
+    /// Whether others run the volume, too, by the present view.
+    #[inline]
+    pub fn has_others(&self) -> bool {
+        self.view.as_ref().is_some_and(View::has_several_primaries)
+    }
+
+    /// Whether this primary has had a view committed without itself.
+    pub fn has_given_up(&self, config: &PrimaryConfig) -> bool {
+        self.view.as_ref().is_some_and(|view| !view.has_primary(config.id))
+    }
+
+    /// Whether operations may be sent: every member has adopted the view.
+    #[inline]
+    pub fn can_send(&self, stage: Stage) -> bool {
+        stage.is_acting() && self.adoption.is_over()
+    }
+
+    /// Who has still to adopt the view.
+    #[inline]
+    pub fn adoption(&self) -> &Adoption {
+        &self.adoption
+    }
+
+    /// What the coordinator is asked.
+    #[inline]
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// What is wanted that the coordinator is not asked for at present.
+    #[inline]
+    pub fn edits(&self) -> &Edits {
+        &self.edits
+    }
+
+    /// Asks for a change of the view. Asking twice is asking once.
+    pub fn edit(&mut self, edit: Edit) {
+        self.edits.want(edit);
+    }
+
+    /// An operator wants a change of the view, and an answer.
+    pub fn edit_for(&mut self, command: CommandId, edit: Edit, now: Instant) {
+        self.edits.want_for(command, edit, now);
+    }
+
+    /// A member should leave. It does if the mirror can go on without it.
+    pub fn wants_to_leave(&mut self, replica: ReplicaId, cause: Cause) {
+        let state = match cause {
+            Cause::Medium | Cause::NoSpace | Cause::Operator | Cause::OtherHistory => {
+                ReplicaState::Faulty
+            }
+            _ => ReplicaState::Stale,
+        };
+        if self.is_member(replica) && !self.edits.have_leave(replica) {
+            self.edit(Edit::Leave { replica, state, cause });
+        }
+    }
+
+    /// The view is to be read as soon as no call is under way.
+    pub fn read_soon(&mut self) {
+        self.calls.read_soon();
+    }
+
+    /// The view is to be read at this moment, and nothing asked before.
+    pub fn read_at(&mut self, at: Instant) {
+        self.calls.read_at(at);
+    }
+
+    /// A replica tells of a view of this generation.
+    pub fn hear_of(&mut self, generation: Generation) {
+        self.calls.hear_of(generation);
+    }
+
+    /// A replica says that a newer view excludes this primary.
+    pub fn fenced(&mut self, link: LinkId, generation: Generation) {
+        if generation > self.generation() {
+            self.fence_notices.retain(|(other, _)| *other != link);
+            self.fence_notices.push((link, generation));
+            self.calls.hear_of(generation);
+        }
+    }
+
+    /// The primary ends: takes out who is to be told that it knows of the view that excludes it.
+    pub fn take_fence_notices(&mut self) -> Vec<(LinkId, Generation)> {
+        core::mem::take(&mut self.fence_notices)
+    }
+
+    /// The commands that wait for the coordinator.
+    pub fn commands(&self) -> Vec<CommandId> {
+        let pending = self.edits.iter().chain(self.calls.edits());
+        pending.filter_map(|pending| pending.command()).collect()
+    }
+
+    /// The view, for tests to break.
+    #[cfg(test)]
+    pub fn view_mut(&mut self) -> &mut Option<View> {
+        &mut self.view
+    }
+
+    /// The adoption, for tests to break.
+    #[cfg(test)]
+    pub fn adoption_mut(&mut self) -> &mut Adoption {
+        &mut self.adoption
+    }
+
+    /// The primary has ended.
+    pub fn forget(&mut self) {
+        self.edits = Edits::default();
+        self.adoption.forget();
+        self.silences.forget();
+        self.calls.forget();
+    }
+
+    /// Panics if a replica is awaited that takes no part, or a newer view is not read.
+    pub fn check_invariants(&self, now: Instant) {
+        self.calls.check_invariants(now, self.generation());
+        self.adoption.check_invariants(|id| self.is_member(id));
+    }
+}
+
+/// The slots of the primaries on other nodes, a bit each.
+fn slots_of_others(view: &View, config: &PrimaryConfig) -> u32 {
+    let is_other = |other: &&PrimaryRecord| other.id.node != config.id.node;
+    slots_of(view.primaries.iter().filter(is_other))
+}
+
+/// The slots of these primaries, a bit each.
+fn slots_of<'a>(primaries: impl Iterator<Item = &'a PrimaryRecord>) -> u32 {
+    primaries.fold(0, |slots, other| slots | 1u32 << other.slot)
+}

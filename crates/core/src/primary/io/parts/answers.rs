@@ -12,7 +12,7 @@ use crate::primary::membership::Membership;
 use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, EndReason, Primary};
 use crate::settings::BLOCK;
-use crate::view::{Cause, Protocol};
+use crate::view::Protocol;
 
 impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn received(
@@ -191,7 +191,7 @@ impl<P: Payload> Primary<P> {
         if part.is_read() {
             return self.check_read(cx, sequence);
         }
-        if !self.adoption.is_over() {
+        if !self.views.adoption().is_over() {
             return; // All parts are looked at when it is.
         }
         if !part.is_answered() && self.may_acknowledge(part) {
@@ -238,7 +238,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn may_acknowledge(&self, part: &Part<P>) -> bool {
-        let Some(view) = self.known_view() else { return false };
+        let Some(view) = self.views.known_view() else { return false };
         let mirror = self.membership.mirror(part.mirror());
         let stable = part.missing() == 0;
         if part.failed_targets() != 0 {
@@ -255,7 +255,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn needs_lease(&self, part: &Part<P>) -> bool {
-        let is_c = self.view.as_ref().is_none_or(|view| view.protocol == Protocol::C);
+        let is_c = self.views.view().is_none_or(|view| view.protocol == Protocol::C);
         !is_c && !part.action().is_durable()
     }
 
@@ -286,7 +286,7 @@ impl<P: Payload> Primary<P> {
             self.stable(cx, mirror, stabilizes);
         }
         if error.is_some() && !is_stabilizing {
-            self.rebuilds_lack_a_source(mirror);
+            self.views.rebuilds_lack_a_source(&self.membership, mirror);
         }
         self.part_answered(cx, number, error);
     }
@@ -295,16 +295,6 @@ impl<P: Payload> Primary<P> {
     fn flush_part_done(&mut self, number: RequestNumber, covers: Sequence) {
         if self.requests.awaits_last_part(number) {
             self.writes.flush(covers);
-        }
-    }
-
-    /// The last in-sync replica of a mirror failed a write that rebuilding ones may have: they
-    /// begin anew, so that they do not keep what their source lacks.
-    pub(in crate::primary) fn rebuilds_lack_a_source(&mut self, mirror: usize) {
-        let peers = self.membership.mirror(mirror);
-        let rebuilding: Vec<_> = peers.ids(peers.members() & !peers.in_sync()).collect();
-        for id in rebuilding {
-            self.wants_to_leave(id, Cause::SourceFailed);
         }
     }
 

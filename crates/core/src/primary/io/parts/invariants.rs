@@ -14,7 +14,7 @@ impl<P: Payload> Primary<P> {
         let unfinished = self.requests.unfinished_parts();
         let under_way = self.parts.count();
         assert!(unfinished == under_way, "I11: {unfinished} of {under_way}");
-        if self.adoption.is_over() {
+        if self.views.adoption().is_over() {
             self.check_sent();
         }
     }
@@ -31,8 +31,11 @@ impl<P: Payload> Primary<P> {
 
     /// A part is about to be answered with success: what that promises is so.
     pub(super) fn check_acknowledged(&self, part: &Part<P>) {
-        assert!(self.adoption.is_over(), "V2: an answer before all members have adopted the view");
-        let protocol = self.view.as_ref().map(|view| view.protocol);
+        assert!(
+            self.views.adoption().is_over(),
+            "V2: an answer before all members have adopted the view"
+        );
+        let protocol = self.views.view().map(|view| view.protocol);
         part.check_acknowledged(self.membership.mirror(part.mirror()), protocol);
     }
 }

@@ -14,7 +14,7 @@ const MAX_LOOKED_AT: usize = 128;
 impl<P: Payload> Primary<P> {
     /// Chooses replicas for reads that have none.
     pub(in crate::primary) fn place_reads(&mut self, cx: &mut Context<'_, P>) {
-        if !self.can_send() {
+        if !self.views.can_send(cx.stage) {
             return;
         }
         for _ in 0..self.parts.unplaced() {
@@ -28,7 +28,7 @@ impl<P: Payload> Primary<P> {
         let Some(part) = self.parts.get(sequence) else {
             return; // Its client was told meanwhile that it has failed.
         };
-        if part.was_refused() && (self.wants_newest() || self.calls.is_under_way()) {
+        if part.was_refused() && (self.views.wants_newest() || self.views.calls().is_under_way()) {
             return self.parts.await_replica(sequence);
         }
         let mirror = self.membership.mirror(part.mirror());

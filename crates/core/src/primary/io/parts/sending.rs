@@ -24,7 +24,7 @@ impl<P: Payload> Primary<P> {
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let Some(view) = self.known_view() else { return };
+        let Some(view) = self.views.known_view() else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let covers = self.writes.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
@@ -128,10 +128,10 @@ impl<P: Payload> Primary<P> {
         sequence: Sequence,
         targets: ReplicaSet,
     ) {
-        let generation = self.generation();
+        let generation = self.views.generation();
         let Some(part) = self.parts.known_mut(sequence) else { return };
         let mirror = self.membership.mirror(part.mirror());
-        let is_b = self.view.as_ref().is_some_and(|view| view.protocol == Protocol::B);
+        let is_b = self.views.view().is_some_and(|view| view.protocol == Protocol::B);
         for id in mirror.ids(targets & part.unsent()) {
             if let Some(peer) = self.membership.known(id)
                 && let Some(link) = peer.ready_link()

@@ -29,7 +29,7 @@ fn nothing_is_answered_before_the_view_is_adopted() {
         primary.check_acknowledged(part);
     };
     check(primary);
-    primary.adoption.confirm_by(primary.membership.ids());
+    primary.views.adoption_mut().confirm_by(primary.membership.ids());
     let text = text_of(|| check(primary));
     assert!(text.starts_with("V2: "), "{text}");
 }

@@ -1,0 +1,184 @@
+//! Changes of the view: what is asked of the coordinator, and what follows for everything when it
+//! has committed a view.
+
+use super::membership::Lacking;
+use super::membership::peer::Peer;
+use super::scrub::verify::Verify;
+use super::views::edits::Edit;
+use super::views::{Installed, Newest, Told};
+use super::{Command, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary, PrimaryEffect};
+use crate::ids::*;
+use crate::payload::Payload;
+use crate::view::{Cause, ReplicaState, View};
+
+impl<P: Payload> Primary<P> {
+    pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
+        let cause = Cause::Operator;
+        let edit = match command {
+            Command::Fail(replica) => Edit::Leave { replica, state: ReplicaState::Faulty, cause },
+            Command::Remove(replica) => Edit::Remove(replica),
+            Command::ReAdd(replica) => Edit::ReAdd(replica),
+            Command::Change(change) => Edit::Change(change),
+            Command::Verify { repair, source } => {
+                self.begin_verify(cx.now, repair, source);
+                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
+            }
+            Command::StopVerify => {
+                self.stop_verify(cx.now);
+                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
+            }
+            Command::Add(new) => Edit::Add(new),
+            Command::Retire(replica) => Edit::Retire(replica),
+            Command::Grow(size) => Edit::Grow(size),
+            Command::Detach => return self.begin_detach(cx, id),
+        };
+        self.views.edit_for(id, edit, cx.now);
+    }
+
+    /// Starts the next call to the coordinator, if one is wanted.
+    pub(super) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
+        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let done = self.views.advance(cx, &mut self.membership, lacking);
+        done.into_iter().for_each(|pending| self.edit_done(cx, pending));
+        self.views.settle(cx, &mut self.membership);
+    }
+
+    pub(super) fn coordinator(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        call: CoordinatorCall,
+        answer: CoordinatorAnswer,
+    ) {
+        match self.views.answered(cx, call, answer) {
+            Told::Nothing => {}
+            Told::Committed { view, edits } => {
+                edits.into_iter().for_each(|pending| self.edit_done(cx, pending));
+                self.committed(cx, *view);
+            }
+            Told::Newest(view) => self.newest(cx, *view),
+            Told::NoVolume => self.end(cx, EndReason::NoVolume),
+        }
+    }
+
+    fn committed(&mut self, cx: &mut Context<'_, P>, view: View) {
+        match self.phase {
+            Phase::Starting(_) => self.started(cx, view),
+            _ => self.install(cx, view),
+        }
+    }
+
+    /// The coordinator's newest view.
+    fn newest(&mut self, cx: &mut Context<'_, P>, newest: View) {
+        if matches!(self.phase, Phase::Starting(_)) {
+            let is_primary = newest.has_primary(cx.config.id);
+            return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
+        }
+        match self.views.compare_newest(cx, &newest, self.is_giving_up()) {
+            Newest::Follows => self.install(cx, newest),
+            Newest::Same => self.still_newest(cx),
+            Newest::Older => {}
+            Newest::Ends(reason) => self.end(cx, reason),
+        }
+    }
+
+    /// A refusal was passing: whoever refused adopted nothing newer. Ask it again.
+    fn still_newest(&mut self, cx: &mut Context<'_, P>) {
+        for (replica, link) in self.views.give_up_refusing(&mut self.membership) {
+            self.other_history(cx, replica, link);
+            // It leaves before it can be asked, and refuse, again.
+            self.views.end_pause(cx.now);
+        }
+        self.membership.values_mut().for_each(|peer| peer.ask_again());
+        let ready: Vec<_> =
+            self.membership.values().filter(|peer| peer.is_ready()).map(Peer::id).collect();
+        for replica in ready {
+            if self.views.adoption().awaits(replica) {
+                self.views.send_adopt(cx, &self.membership, replica);
+            } else {
+                self.resend(cx, replica);
+            }
+        }
+    }
+
+    /// Makes a committed view the one to work by, and has all members adopt it.
+    pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
+        let Installed { before, left } = self.views.install(cx, &mut self.membership, view);
+        if before.iter().any(|before| self.views.has_lost_a_primary(&cx.config, before)) {
+            // It may have acknowledged what no flush covers: losing it counts.
+            self.writes.inherit();
+        }
+        for (replica, cause) in left {
+            self.replica_left(cx, replica, cause);
+        }
+        self.retarget_parts();
+        if self.views.view().is_some_and(View::is_shared) {
+            self.read_again();
+        }
+        self.cluster_locks_follow();
+        self.forget_removed(cx);
+        self.views.note_newcomers(cx, &self.membership);
+        self.views.keep_completed(&self.membership);
+        self.verify.iter_mut().for_each(Verify::reset_pace);
+        self.rebuild_waits.forget_drains();
+        self.views.begin_adoption(cx.now);
+        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let mut mirrors = 0..self.membership.mirrors().len();
+        if mirrors.any(|mirror| self.membership.has_lost_everywhere(mirror, lacking)) {
+            // The only one left failed an acknowledged write while this view was on its way.
+            return self.end(cx, EndReason::LostWrites);
+        }
+        self.views.make_ready(cx, &mut self.membership);
+    }
+
+    /// A replica is no member any more, or none of the volume.
+    fn replica_left(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, cause: Cause) {
+        let state = self.views.state_of(replica);
+        if !state.is_some_and(ReplicaState::takes_writes)
+            && let Some(link) = self.membership.close(replica)
+        {
+            cx.effects.push(PrimaryEffect::Disconnect { link });
+        }
+        let Some(peer) = self.membership.known_mut(replica) else { return };
+        let (mirror, bit) = (peer.mirror(), peer.bit());
+        let settings = &cx.config.settings;
+        peer.left(cause, settings.retry_pause.1, &settings.lag, cx.now);
+        self.session_ended(replica);
+        self.forget_target(mirror, bit);
+        self.release_stability(mirror, bit);
+        if state.is_some() {
+            cx.note(Note::Left(replica, cause));
+        }
+    }
+
+    /// Forgets replicas that do not belong to the volume any more.
+    fn forget_removed(&mut self, cx: &mut Context<'_, P>) {
+        let Some(view) = self.views.view() else { return };
+        let is_there = |id| view.replica(id).is_some();
+        self.membership.forget_removed(is_there, |peer, link| {
+            link.into_iter().for_each(|link| cx.effects.push(PrimaryEffect::Disconnect { link }));
+            cx.note(Note::Removed(peer.id(), peer.node()));
+        });
+    }
+
+    pub(super) fn adopted(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        replica: ReplicaId,
+        generation: Generation,
+    ) {
+        if !self.views.adopted(&mut self.membership, replica, generation, cx.now) {
+            return;
+        }
+        self.resend(cx, replica);
+        self.tell_stable_to(cx, replica);
+        self.restate_cluster_lock(replica);
+        if self.views.adoption().is_over() {
+            if self.views.end_takeover() && !self.exclusions.are_joining() {
+                let follows = self.views.adoption().follows();
+                cx.note(Note::Serving { view: generation, follows });
+            }
+            self.parts.take_unconfirmed();
+            self.check_all_parts(cx);
+        }
+    }
+}
