@@ -1,17 +1,19 @@
 //! A primary: runs the mirrors of one volume that is attached on its node.
 //!
-//! [`Primary`] routes events and effects; what it knows is in machines with private fields, each of
-//! which decides its own part and says what follows.
+//! [`Primary`] routes events and effects; what it knows is in rooms with fields that nobody else
+//! sees, and each uses only those before it: [`membership`] what is known of the replicas, then
+//! [`views`] the view and what becomes of it. A method takes what it uses of these, and tells its
+//! caller what it may not do itself.
 //!
 //! The way of a write, in [`io`]: the request is accepted and takes the lock on its range; it is
 //! cut into one part per mirror, and each is sent to every member; the answers come back there, and
 //! [`crate::policy`] decides when the client is answered. The way of a failure: [`membership`]
 //! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator
-//! commits and the others adopt; the parts that waited for it go on. While that is not possible,
-//! [`waiting`] says what requests wait for, and fails them in time ([`suspension`]). [`start`] and
-//! [`end`] are the attach and the detach; [`sharing`] is what several primaries of one volume have
-//! to do with each other, [`io::cluster_locks`] how one of them has a range for itself: to compare
-//! and repair it ([`scrub`]), to compare and write, to keep hosts out.
+//! commits and the others adopt ([`changes`]); the parts that waited for it go on. While that is
+//! not possible, [`waiting`] says what requests wait for, and fails them in time ([`suspension`]).
+//! [`start`] and [`end`] are the attach and the detach; [`views::primaries`] is what several
+//! primaries of one volume have to do with each other, [`io::cluster_locks`] how one of them has a
+//! range for itself: to compare and repair it ([`scrub`]), to compare and write, to keep hosts out.
 
 mod changes;
 mod end;
