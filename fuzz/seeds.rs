@@ -36,6 +36,7 @@ fn main() -> std::io::Result<()> {
     nbd()?;
     nvme()?;
     nvme_controller()?;
+    nvme_authentication()?;
     machines()?;
     node()
 }
@@ -300,6 +301,31 @@ fn nvme() -> std::io::Result<()> {
             data(4096, 512, true),
         ];
         save("nvme_connection", &format!("mode_{mode:02x}"), mode, &bytes.concat())?;
+    }
+    Ok(())
+}
+
+/// What Linux offers, and replies with and without Diffie-Hellman; by a wrong key.
+fn nvme_authentication() -> std::io::Result<()> {
+    let message = |bytes: Vec<u8>| [vec![b's', bytes.len() as u8 / 8], bytes].concat();
+    for (group, value) in [(0, 0), (1, 256)] {
+        let mut offer = vec![0; 72];
+        (offer[4], offer[7], offer[8], offer[10], offer[11]) = (7, 1, 1, 1, 1);
+        (offer[12], offer[42]) = (1, group);
+        let mut reply = vec![9; 80 + value];
+        let head = [1, 2, 0, 0, 7, 0, 32, 0, 1, 0, 0, (value >> 8) as u8, 5, 0, 0, 0];
+        reply[..16].copy_from_slice(&head);
+        let success2 = [1, 4, 0, 0, 7].into_iter().chain([0; 11]).collect();
+        let steps = [
+            message(offer),
+            vec![b'r', 200],
+            message(reply),
+            vec![b'r', 200],
+            message(success2),
+            message(vec![0, 0xf0, 0, 0, 7, 0, 1, 1]),
+            vec![b'r', 1],
+        ];
+        save("nvme_authentication", &format!("group_{group}"), group, &steps.concat())?;
     }
     Ok(())
 }

@@ -4,11 +4,13 @@
 mod fabrics;
 mod opcode;
 mod pointer;
+mod security;
 mod status;
 
 pub use fabrics::{CONNECT_DATA_LENGTH, Connect, ConnectData, Fabrics, Refusal};
 pub use opcode::{Admin, Direction, Nvm};
 pub use pointer::DataPointer;
+pub use security::Security;
 pub use status::Status;
 
 use evenkeel_format::bytes::Reader;

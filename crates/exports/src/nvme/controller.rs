@@ -117,11 +117,17 @@ impl Controller {
         self.properties.is_ready() && !self.queues.has_ended()
     }
 
-    /// Adds a queue for I/O.
-    fn join(&mut self, connect: &Connect) -> Result<(), Refusal> {
+    /// Looks whether a queue for I/O may be added.
+    fn may_join(&self, connect: &Connect) -> Result<(), Refusal> {
         if !self.properties.is_ready() {
             return Err(Status::Sequence.into());
         }
+        self.queues.may_add(connect.queue)
+    }
+
+    /// Adds a queue for I/O.
+    fn join(&mut self, connect: &Connect) -> Result<(), Refusal> {
+        self.may_join(connect)?;
         self.queues.add(connect.queue)
     }
 

@@ -1,12 +1,21 @@
-//! A connection until it is a queue: its parameters (TCP 3.2), then Connect (Base 6.3).
+//! A connection until it is a queue: its parameters (TCP 3.2), Connect (Base 6.3), and a proof of who
+//! the host is where one is needed ([`Authenticating`]).
 //!
 //! Whoever drives it gives bytes and sends what is appended to `out`. Once the host's Connect is
 //! there with its data, it asks the subsystem of that name, and either refuses or gets the
 //! connection as a queue. A host that is refused may try again.
 
+use super::authentication::Authentication;
 use super::command::{CONNECT_DATA_LENGTH, Connect, ConnectData, Entry, Fabrics, Refusal, Status};
 use super::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
 use super::controller::QueueName;
+
+mod authenticating;
+
+pub use authenticating::{Authenticating, Step};
+
+/// In the answer to Connect: the host has to authenticate (ATR, Base 6.3).
+const AUTHENTICATION_REQUIRED: u64 = 1 << 17;
 
 /// What the bytes have led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,10 +124,34 @@ impl Handshake {
     ///
     /// # Errors
     /// If there is no Connect to answer.
-    pub fn accept(mut self, name: QueueName, out: &mut Vec<u8>) -> Result<Connection, NotExpected> {
+    pub fn accept(self, name: QueueName, out: &mut Vec<u8>) -> Result<Connection, NotExpected> {
+        self.connected(name, 0, out)
+    }
+
+    /// The connection becomes this queue if its host proves who it is.
+    ///
+    /// # Errors
+    /// If there is no Connect to answer.
+    pub fn challenge(
+        self,
+        name: QueueName,
+        machine: Authentication,
+        out: &mut Vec<u8>,
+    ) -> Result<Authenticating, NotExpected> {
+        let connection = self.connected(name, AUTHENTICATION_REQUIRED, out)?;
+        Ok(Authenticating::new(connection, machine))
+    }
+
+    fn connected(
+        mut self,
+        name: QueueName,
+        required: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Connection, NotExpected> {
         let (slot, connect) = self.asked.ok_or(NotExpected)?;
         self.connection.connected(connect.size, connect.without_flow_control)?;
-        self.connection.answer(slot, Status::Success, name.controller.into(), out)?;
+        let result = u64::from(name.controller) | required;
+        self.connection.answer(slot, Status::Success, result, out)?;
         Ok(self.connection)
     }
 }

@@ -72,7 +72,8 @@ impl Fabrics {
     /// The opcode of all of them.
     pub const OPCODE: u8 = 0x7f;
 
-    /// Reads an entry that has this opcode. Authentication is answered as an unknown command.
+    /// Reads an entry that has this opcode. Those of authentication are read by [`super::Security`]
+    /// where it has its place; elsewhere they are unknown.
     ///
     /// # Errors
     /// What to answer if it is not supported or invalid.

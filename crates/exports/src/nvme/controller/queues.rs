@@ -59,17 +59,23 @@ impl Queues {
         self.granted
     }
 
-    /// Adds a queue for I/O.
-    pub(super) fn add(&mut self, queue: u16) -> Result<(), Refusal> {
+    /// Looks whether a queue for I/O may be added.
+    pub(super) fn may_add(&self, queue: u16) -> Result<(), Refusal> {
         if queue == ADMIN || queue > self.granted {
             return Err(Refusal::in_entry(Connect::QUEUE_FIELD));
         }
         match self.queues.get(&queue) {
-            None => self.queues.insert(queue, State::Open),
-            Some(State::Open) => return Err(Status::Sequence.into()),
+            None => Ok(()),
+            Some(State::Open) => Err(Status::Sequence.into()),
             // The host is quicker than the end of what it has reset.
-            Some(_) => return Err(Status::ControllerBusy.into()),
-        };
+            Some(_) => Err(Status::ControllerBusy.into()),
+        }
+    }
+
+    /// Adds a queue for I/O.
+    pub(super) fn add(&mut self, queue: u16) -> Result<(), Refusal> {
+        self.may_add(queue)?;
+        self.queues.insert(queue, State::Open);
         Ok(())
     }
 

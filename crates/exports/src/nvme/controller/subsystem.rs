@@ -125,6 +125,58 @@ impl Subsystem {
         data: &ConnectData<'_>,
         now: Instant,
     ) -> Result<QueueName, Refusal> {
+        let name = self.offer(connect, data)?;
+        self.open(name, connect, data, now)?;
+        Ok(name)
+    }
+
+    /// The queue that a connection would become by this Connect. Who has to prove first who it is
+    /// gets no more than this name: a controller's place, and a queue's, are for those who have
+    /// done so.
+    ///
+    /// # Errors
+    /// As those of [`Subsystem::connect`].
+    pub fn offer(
+        &mut self,
+        connect: &Connect,
+        data: &ConnectData<'_>,
+    ) -> Result<QueueName, Refusal> {
+        self.admit(connect, data)?;
+        let controller = match connect.queue {
+            0 => {
+                let identifier = self.identify(data)?;
+                self.next = identifier + 1;
+                identifier
+            }
+            _ => {
+                self.joinable(data)?.may_join(connect)?;
+                data.controller
+            }
+        };
+        Ok(QueueName { controller, queue: connect.queue })
+    }
+
+    /// Makes a connection the queue that was offered for this Connect.
+    ///
+    /// # Errors
+    /// As those of [`Subsystem::connect`]; and [`Status::ControllerBusy`], if another host has been
+    /// quicker.
+    pub fn open(
+        &mut self,
+        name: QueueName,
+        connect: &Connect,
+        data: &ConnectData<'_>,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        self.admit(connect, data)?;
+        match connect.queue {
+            0 => self.create(name.controller, connect, data, now),
+            _ => self.joinable(data)?.join(connect),
+        }
+    }
+
+    /// Looks whether a host of this name may ask for such a queue.
+    fn admit(&self, connect: &Connect, data: &ConnectData<'_>) -> Result<(), Refusal> {
         if data.subsystem != self.name {
             return Err(Self::unknown());
         }
@@ -138,33 +190,41 @@ impl Subsystem {
         if connect.size > self.limits.entries {
             return Err(Refusal::in_entry(Connect::SIZE_FIELD));
         }
-        let controller = match connect.queue {
-            0 => self.create(connect, data, now)?,
-            _ => self.join(connect, data)?,
+        Ok(())
+    }
+
+    /// An identifier for a new controller of this host, if it may have one more.
+    fn identify(&self, data: &ConnectData<'_>) -> Result<u16, Refusal> {
+        if data.controller != DYNAMIC {
+            return Err(Refusal::in_data(ConnectData::CONTROLLER_FIELD));
+        }
+        let is_of_host = |controller: &&Controller| {
+            let Host { identifier, name } = controller.host();
+            *identifier == data.host && name == data.host_name
         };
-        Ok(QueueName { controller, queue: connect.queue })
+        let has = self.controllers.values().filter(is_of_host);
+        if has.count() >= usize::from(self.limits.controllers) {
+            return Err(Status::ControllerBusy.into());
+        }
+        Ok(self.free().ok_or(Status::ControllerBusy)?)
     }
 
     fn create(
         &mut self,
+        identifier: u16,
         connect: &Connect,
         data: &ConnectData<'_>,
         now: Instant,
-    ) -> Result<u16, Refusal> {
-        if data.controller != DYNAMIC {
-            return Err(Refusal::in_data(ConnectData::CONTROLLER_FIELD));
-        }
-        let host = Host { identifier: data.host, name: data.host_name.to_owned() };
-        let has = self.controllers.values().filter(|controller| *controller.host() == host);
-        if has.count() >= usize::from(self.limits.controllers) {
+    ) -> Result<(), Refusal> {
+        self.identify(data)?;
+        if self.controllers.contains_key(&identifier) {
             return Err(Status::ControllerBusy.into());
         }
-        let identifier = self.free().ok_or(Status::ControllerBusy)?;
+        let host = Host { identifier: data.host, name: data.host_name.to_owned() };
         let (kind, limits, time) = (self.kind, self.limits, connect.keep_alive);
         let controller = Controller::new(identifier, kind, limits, host, time, now);
         self.controllers.insert(identifier, controller);
-        self.next = identifier + 1;
-        Ok(identifier)
+        Ok(())
     }
 
     /// An identifier that no controller has.
@@ -175,7 +235,7 @@ impl Subsystem {
     }
 
     /// Only the host that made a controller may add queues to it (Base 3.3.2.2).
-    fn join(&mut self, connect: &Connect, data: &ConnectData<'_>) -> Result<u16, Refusal> {
+    fn joinable(&mut self, data: &ConnectData<'_>) -> Result<&mut Controller, Refusal> {
         let controller = self.controllers.get_mut(&data.controller);
         let controller = controller.filter(|controller| !controller.has_ended());
         let controller = controller.ok_or(Refusal::in_data(ConnectData::CONTROLLER_FIELD))?;
@@ -185,8 +245,7 @@ impl Subsystem {
         if controller.host().identifier != data.host {
             return Err(Refusal::in_data(ConnectData::HOST_FIELD));
         }
-        controller.join(connect)?;
-        Ok(data.controller)
+        Ok(controller)
     }
 
     /// A queue's connection is gone, and with it the last of its commands. Names one that
@@ -204,6 +263,15 @@ impl Subsystem {
         self.hosts = hosts;
         for controller in self.controllers.values_mut() {
             if !self.hosts.admit(&controller.host().name) {
+                controller.end();
+            }
+        }
+    }
+
+    /// Ends the controllers of these hosts.
+    pub fn expel(&mut self, is_one: impl Fn(&str) -> bool) {
+        for controller in self.controllers.values_mut() {
+            if is_one(&controller.host().name) {
                 controller.end();
             }
         }

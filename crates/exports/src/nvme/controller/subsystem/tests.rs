@@ -184,3 +184,48 @@ fn hosts_that_are_not_permitted_any_more_and_silent_ones_are_ended() {
     subsystem.end();
     assert!(has_ended(&mut subsystem, third));
 }
+
+#[test]
+fn who_has_proved_nothing_takes_no_place() {
+    let mut subsystem = subsystem();
+    let (admin, io) = (connect(0, 32), connect(1, 32));
+    let new = of("nqn.a", 0xffff);
+    // However many ask: nothing is taken, and names go round.
+    let first = subsystem.offer(&admin, &new).unwrap();
+    for _ in 1..Identifiers::EACH {
+        assert_ne!(subsystem.offer(&admin, &new).unwrap(), first);
+    }
+    assert_eq!(subsystem.offer(&admin, &new).unwrap(), first);
+    assert_eq!(subsystem.controllers().count(), 0);
+    // The name is of who proves it first.
+    subsystem.open(first, &admin, &new, NOW).unwrap();
+    subsystem.check_invariants();
+    let late = subsystem.open(first, &admin, &of("nqn.b", 0xffff), NOW);
+    assert_eq!(late, Err(Status::ControllerBusy.into()));
+
+    let controller = subsystem.controller(first.controller).unwrap();
+    controller.properties.set(0x14, false, 0x0046_0001).unwrap();
+    let own = of("nqn.a", first.controller);
+    let queue = subsystem.offer(&io, &own).unwrap();
+    assert_eq!(subsystem.offer(&io, &own).unwrap(), queue, "it is still free");
+    subsystem.open(queue, &io, &own, NOW).unwrap();
+    assert_eq!(subsystem.open(queue, &io, &own, NOW), Err(Status::Sequence.into()));
+    assert_eq!(subsystem.offer(&io, &own), Err(Status::Sequence.into()));
+    // Whoever isn't permitted any more gets nothing by an old name.
+    let late = subsystem.offer(&admin, &new).unwrap();
+    subsystem.permit(Hosts::named(["nqn.b".to_owned()]));
+    assert_eq!(subsystem.open(late, &admin, &new, NOW), Err(Status::ConnectHost.into()));
+}
+
+#[test]
+fn a_host_is_expelled_alone() {
+    let mut subsystem = subsystem();
+    let (first, second) =
+        (create(&mut subsystem, "nqn.a").unwrap(), create(&mut subsystem, "nqn.b").unwrap());
+    subsystem.expel(|host| host == "nqn.a");
+    subsystem.check_invariants();
+    assert!(subsystem.controller(first).unwrap().has_ended());
+    assert!(!subsystem.controller(second).unwrap().has_ended());
+    // It may come again.
+    assert!(create(&mut subsystem, "nqn.a").is_ok());
+}

@@ -1,0 +1,238 @@
+//! A connection whose host has to prove who it is before it is a queue (Base 8.3.5): between the
+//! answer to Connect, which says so, and the first command.
+//!
+//! Only Authentication Send and Authentication Receive are permitted, one at a time.
+
+use zeroize::Zeroizing;
+
+use crate::nvme::authentication::{Authentication, Computation, Fault, MAX_MESSAGE, Sent, Then};
+use crate::nvme::command::{Entry, Refusal, Security, Status};
+use crate::nvme::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
+
+/// Most room for a message that a host may offer; what is left of it is zeroes.
+const MAX_ROOM: u32 = 16384;
+
+/// What the bytes have led to.
+#[derive(Debug)]
+pub enum Step {
+    /// More bytes are needed.
+    Wait,
+    /// That is to be computed for [`Authenticating::computed`]. Nothing more is to be received until
+    /// then.
+    Compute(Computation),
+    /// The host has proved who it is. Nothing more is to be received until that is finished, or
+    /// refused.
+    Proved,
+    /// Send what was appended, then close: the host is not let in.
+    Failed(Fault),
+    /// Send what was appended, then close.
+    End(End),
+}
+
+/// The command that is under way.
+#[derive(Debug)]
+enum UnderWay {
+    /// It brings a message.
+    Sending(Slot),
+    /// It waits for what is computed.
+    Computing(Slot),
+    /// With its answer, and this message if it takes one, the host is let in.
+    Last(Slot, Option<Vec<u8>>),
+}
+
+/// See the module. Takes [`MAX_MESSAGE`] bytes besides the connection.
+#[derive(Debug)]
+pub struct Authenticating {
+    connection: Connection,
+    machine: Authentication,
+    under_way: Option<UnderWay>,
+    /// As much of a message as has come.
+    message: Vec<u8>,
+}
+
+impl Authenticating {
+    /// The connection's Connect has been answered: the host has to authenticate.
+    #[must_use]
+    pub const fn new(connection: Connection, machine: Authentication) -> Self {
+        Self { connection, machine, under_way: None, message: Vec::new() }
+    }
+
+    /// The conversation.
+    #[must_use]
+    pub const fn machine(&self) -> &Authentication {
+        &self.machine
+    }
+
+    /// Takes bytes as they come. Returns how many were used.
+    pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> (usize, Step) {
+        let mut used = 0;
+        loop {
+            let (count, event) = self.connection.receive(&bytes[used..], out);
+            used += count;
+            let step = match event {
+                None => return (used, Step::Wait),
+                Some(Event::Command { slot, entry, transfer }) => {
+                    self.command(slot, &entry, transfer, out)
+                }
+                Some(Event::Data { slot, offset, bytes }) => {
+                    self.data(slot, offset as usize, bytes);
+                    Step::Wait
+                }
+                Some(Event::Received(slot)) => self.sent(slot, out),
+                Some(Event::Damaged(slot)) => {
+                    if matches!(self.under_way, Some(UnderWay::Sending(it)) if it == slot) {
+                        self.under_way = None;
+                    }
+                    Step::Wait
+                }
+                Some(Event::End(end)) => Step::End(end),
+            };
+            if !matches!(step, Step::Wait) {
+                return (used, step);
+            }
+        }
+    }
+
+    fn command(
+        &mut self,
+        slot: Slot,
+        entry: &Entry,
+        transfer: Transfer,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        self.try_command(slot, entry, transfer, out).unwrap_or_else(|status| {
+            self.answer(slot, status.into(), out);
+            Step::Wait
+        })
+    }
+
+    fn try_command(
+        &mut self,
+        slot: Slot,
+        entry: &Entry,
+        transfer: Transfer,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Status> {
+        let security = Security::read(entry)?;
+        if self.under_way.is_some() {
+            return Err(Status::Sequence);
+        }
+        match (security, transfer) {
+            (Security::Send(length), Transfer::InCapsule(data) | Transfer::OnRequest(data))
+                if length == data =>
+            {
+                if length as usize > MAX_MESSAGE {
+                    return Err(Status::InvalidField);
+                }
+                if let Transfer::OnRequest(length) = transfer {
+                    self.connection.request(slot, length, out).map_err(|_| Status::Internal)?;
+                }
+                self.message = vec![0; length as usize];
+                self.under_way = Some(UnderWay::Sending(slot));
+                Ok(Step::Wait)
+            }
+            (Security::Receive(length), Transfer::ToHost(room)) if length == room => {
+                if room > MAX_ROOM {
+                    return Err(Status::InvalidField);
+                }
+                self.hand_over(slot, room as usize, out)
+            }
+            _ => Err(Status::DataLength),
+        }
+    }
+
+    fn data(&mut self, slot: Slot, start: usize, bytes: &[u8]) {
+        let is_message = matches!(self.under_way, Some(UnderWay::Sending(it)) if it == slot);
+        if is_message && let Some(place) = self.message.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// A message is here.
+    fn sent(&mut self, slot: Slot, out: &mut Vec<u8>) -> Step {
+        let message = std::mem::take(&mut self.message);
+        let (under_way, step) = match self.machine.send(&message) {
+            Sent::Taken => (None, Step::Wait),
+            Sent::Failed(fault) => (None, Step::Failed(fault)),
+            Sent::Compute(it) => (Some(UnderWay::Computing(slot)), Step::Compute(it)),
+            Sent::Proved => (Some(UnderWay::Last(slot, None)), Step::Proved),
+        };
+        if under_way.is_none() {
+            self.answer(slot, Status::Success.into(), out);
+        }
+        self.under_way = under_way;
+        step
+    }
+
+    /// What was to be computed is this.
+    pub fn computed(&mut self, value: Zeroizing<Vec<u8>>, out: &mut Vec<u8>) {
+        if let Some(UnderWay::Computing(slot)) = self.under_way {
+            self.under_way = None;
+            self.machine.computed(value);
+            self.answer(slot, Status::Success.into(), out);
+        }
+    }
+
+    /// Gives the host the message that it asks for.
+    fn hand_over(&mut self, slot: Slot, room: usize, out: &mut Vec<u8>) -> Result<Step, Status> {
+        let received = self.machine.receive(room)?;
+        let mut message = received.message;
+        message.resize(room, 0);
+        match received.then {
+            Then::Proved => {
+                self.under_way = Some(UnderWay::Last(slot, Some(message)));
+                return Ok(Step::Proved);
+            }
+            Then::GoOn | Then::Failed(_) => {}
+        }
+        self.answer_with(slot, &message, out).map_err(|_| Status::Internal)?;
+        Ok(match received.then {
+            Then::Failed(fault) => Step::Failed(fault),
+            _ => Step::Wait,
+        })
+    }
+
+    /// The host is let in.
+    ///
+    /// # Errors
+    /// If it has not proved who it is.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> Result<Connection, NotExpected> {
+        match self.under_way.take() {
+            Some(UnderWay::Last(slot, Some(message))) => self.answer_with(slot, &message, out)?,
+            Some(UnderWay::Last(slot, None)) => {
+                self.connection.answer(slot, Status::Success, 0, out)?;
+            }
+            _ => return Err(NotExpected),
+        }
+        Ok(self.connection)
+    }
+
+    /// The host has proved who it is, and there is no place for it any more. Send what was appended,
+    /// then close.
+    pub fn refuse(mut self, refusal: Refusal, out: &mut Vec<u8>) {
+        if let Some(UnderWay::Last(slot, _)) = self.under_way.take() {
+            self.answer(slot, refusal, out);
+        }
+    }
+
+    fn answer(&mut self, slot: Slot, refusal: Refusal, out: &mut Vec<u8>) {
+        // A command is answered once.
+        let _ = self.connection.answer(slot, refusal.status, refusal.result, out);
+    }
+
+    fn answer_with(
+        &mut self,
+        slot: Slot,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), NotExpected> {
+        let mut after = Vec::new();
+        self.connection.answer_with(slot, 0, &[message], out, &mut after)?;
+        out.extend_from_slice(message);
+        out.append(&mut after);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
