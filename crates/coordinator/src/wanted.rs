@@ -5,6 +5,7 @@
 //! their transaction notes it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use evenkeel_core::{NodeId, View};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,26 @@ pub struct WantedNvme {
     pub hosts: Vec<String>,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// The keys of those hosts that have to prove who they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<String, NvmeKeys>,
+}
+
+/// The keys by which a host and the controllers of an export know each other, as text. They are not
+/// shown in logs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvmeKeys {
+    /// Proves the host.
+    pub host: String,
+    /// Proves the controllers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
+}
+
+impl fmt::Debug for NvmeKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NvmeKeys")
+    }
 }
 
 /// What a swap says of where its volume is meant to be attached.

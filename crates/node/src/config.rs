@@ -203,7 +203,7 @@ pub struct NbdConfig {
 pub struct NvmeConfig {
     /// `HOST:PORT` addresses to listen on; empty: nothing is exported by NVMe.
     pub listen: Vec<String>,
-    /// Listen on addresses that other machines can reach, though hosts need not prove who they are.
+    /// On an address that other machines can reach, let hosts in that have no key.
     pub insecure: bool,
 }
 

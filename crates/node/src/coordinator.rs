@@ -10,8 +10,9 @@ use std::pin::Pin;
 
 pub use evenkeel_coordinator::{
     Answer, CallError, Caller, Fate, FoundReplica, LostCopy, Maker, NoData, NodeLiveness,
-    NodeRecord, PlacedReplica, Registration, RemovedNode, Request, Shown, Standing, StoredVolume,
-    ViewText, VolumeRecord, WantedNbd, WantedNvme, WantedOn, Wish, dropped, from_hex, to_hex,
+    NodeRecord, NvmeKeys, PlacedReplica, Registration, RemovedNode, Request, Shown, Standing,
+    StoredVolume, ViewText, VolumeRecord, WantedNbd, WantedNvme, WantedOn, Wish, dropped, from_hex,
+    to_hex,
 };
 
 pub mod embedded;

@@ -225,9 +225,11 @@ fn warn_of_open_exports(node: &Node) {
             "nbd.listen = {address:?} is reachable from other machines and nbd.insecure is set: whoever reaches it can read and write volumes exported on TCP; take nbd.insecure away, and they show certificates"
         ));
     }
-    if let Some(address) = open_nvme_address(&node.config) {
+    if let Some(address) = open_nvme_address(&node.config)
+        && node.config.nvme.insecure
+    {
         node.warn(format!(
-            "nvme.listen = {address:?} is reachable from other machines: whoever reaches it and names a host of an NVMe export can read and write that volume; keep strangers out of this network"
+            "nvme.listen = {address:?} is reachable from other machines and nvme.insecure is set: whoever reaches it and calls itself as a host without a key can read and write the volumes that are exported to that host; give hosts keys (`evenkeel export nvme NAME --host NQN --generate-key`) and take nvme.insecure away"
         ));
     }
 }

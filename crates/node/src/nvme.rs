@@ -3,11 +3,13 @@
 //! A connection is led to its queue here (the machines are in the `exports` crate). An admin queue is
 //! served by a task of the control plane; one for I/O goes to the engine.
 //!
-//! Hosts prove nothing yet: a name is what a host says of itself. So by default nothing listens, and
-//! an address that other machines reach has to be permitted by the configuration.
+//! A name is what a host says of itself. A host that the export has keys of proves it before its
+//! connection is a queue (`authentication`); others are let in on addresses of this machine alone,
+//! unless the configuration permits more.
 
 pub mod names;
 
+mod authentication;
 mod connection;
 mod target;
 
@@ -28,10 +30,13 @@ use crate::log_limit::LogLimit;
 use crate::node::Node;
 use crate::seats::{Seats, Source};
 
+use authentication::Prover;
 use connection::From;
 use target::Target;
-pub use target::{MAX_CONNECTIONS, Shown};
+pub use target::{HostKeys, MAX_CONNECTIONS, Shown};
 
+/// How long a host may take to send Connect, and then to prove who it is.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections that are no queue yet; beyond, older ones give way.
 const MAX_CHOOSING: usize = 256;
 
@@ -43,6 +48,7 @@ pub struct NvmeServer {
     exports: Mutex<BTreeMap<VolumeId, Served>>,
     discovery: Arc<Target>,
     choosing: Arc<Seats>,
+    prover: Prover,
     log: LogLimit,
 }
 
@@ -80,6 +86,7 @@ impl NvmeServer {
             exports: Mutex::default(),
             discovery: Arc::new(Target::discovery()),
             choosing: Seats::new(MAX_CHOOSING, "NVMe connections that are no queue yet"),
+            prover: Prover::default(),
             log: LogLimit::default(),
         };
         Ok((Arc::new(server), listeners))
@@ -95,8 +102,9 @@ impl NvmeServer {
         &self.listen
     }
 
-    /// Exports a volume to these hosts. One that is exported already is from now on for these; others
-    /// are disconnected. `generation`: which its attachment follows.
+    /// Exports a volume to these hosts; those with keys have to prove who they are. One that is
+    /// exported already is from now on for these; others are disconnected. `generation`: which its
+    /// attachment follows.
     ///
     /// # Errors
     /// If hosts could not discover it any more.
@@ -104,7 +112,7 @@ impl NvmeServer {
         &self,
         volume: VolumeId,
         generation: u64,
-        hosts: &[String],
+        (hosts, keys): (&[String], HostKeys),
         shown: Shown,
     ) -> Result<(), String> {
         let mut exports = self.lock();
@@ -123,7 +131,7 @@ impl NvmeServer {
             Some(served) => served.target.clone(),
             None => Arc::new(Target::volume(volume, generation, shown)),
         };
-        target.permit(hosts, is_read_only);
+        target.permit(hosts, keys, is_read_only);
         let served = Served { target, generation, hosts: Some(hosts.to_vec()) };
         if let Some(before) = exports.insert(volume, served)
             && before.generation != generation
@@ -140,7 +148,7 @@ impl NvmeServer {
         let mut exports = self.lock();
         let Some(served) = exports.get_mut(&volume) else { return false };
         let was_exported = served.hosts.take().is_some();
-        served.target.permit(&[], false);
+        served.target.permit(&[], HostKeys::new(), false);
         exports.retain(|_, served| served.hosts.is_some() || !served.target.is_idle());
         if was_exported {
             self.tell(&exports);

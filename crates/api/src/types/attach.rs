@@ -1,5 +1,7 @@
 //! Volumes: how a node begins and ends to use one, and how it is served.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -104,6 +106,42 @@ pub struct ExportNvmeRequest {
     pub hosts: Vec<String>,
     /// Refuse writes.
     pub read_only: bool,
+    /// Secrets of hosts among these, which have to prove who they are from now on. A host that has
+    /// one and gets none here keeps it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<NvmeSecrets>,
+    /// Make new secrets for the other hosts. The answer has them, and no later one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generate: Option<NvmeGenerate>,
+}
+
+/// The secrets by which a host and the controllers of an export prove who they are (DH-HMAC-CHAP).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NvmeSecrets {
+    /// The host's NQN.
+    pub host: String,
+    /// Proves the host, as in `DHHC-1:01:…:`.
+    pub secret: String,
+    /// Proves the controllers, if the host asks for that; another one than the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_secret: Option<String>,
+}
+
+impl fmt::Debug for NvmeSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NvmeSecrets").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// Which secrets are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NvmeGenerate {
+    /// One for the host.
+    Host,
+    /// One for the host, and one for the controllers.
+    Both,
 }
 
 /// Answer to an export.
@@ -113,6 +151,9 @@ pub struct ExportAnswer {
     pub version: u32,
     /// The export.
     pub export: Export,
+    /// The secrets that were made for hosts of NVMe: they are told this once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nvme_secrets: Vec<NvmeSecrets>,
 }
 
 /// How a volume is served to clients.
@@ -151,8 +192,20 @@ pub struct NvmeExport {
     pub subsystem: String,
     /// NQNs of the hosts that may use it.
     pub hosts: Vec<String>,
+    /// Those of them that have to prove who they are.
+    #[serde(default)]
+    pub authenticated: Vec<NvmeAuthenticated>,
     /// The hosts that are connected, each connection of an admin queue for itself.
     pub connected: Vec<NvmeHost>,
+}
+
+/// A host that has to prove who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NvmeAuthenticated {
+    /// Its NQN.
+    pub nqn: String,
+    /// Whether the controllers prove who they are too, if it asks them.
+    pub both_ways: bool,
 }
 
 /// A host that is connected to a subsystem.

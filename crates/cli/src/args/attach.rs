@@ -91,9 +91,13 @@ Examples:
     /// Serve an attached volume to hosts of NVMe over TCP
     #[command(after_help = "\
 Examples:
-  evenkeel export nvme music --host NQN                        for a host of this name
-  evenkeel export nvme music --host NQN1 --host NQN2           for two others
-  nvme connect -t tcp -a ADDRESS -s 4420 -n SUBSYSTEM          there; the answer says what")]
+  evenkeel export nvme music --host NQN --generate-key         for a host that proves who it is
+  evenkeel export nvme music --host NQN1 --host NQN2           for others; a key that one has is kept
+  evenkeel export nvme music --secrets keys                    for the hosts in this file, by its keys
+  nvme connect -t tcp -a ADDRESS -s 4420 -n SUBSYSTEM          there; the answer says what
+
+A new key is shown once, in the command for its host. Without a key a host's name is only what it says
+of itself: where other machines reach the node, such an export needs `insecure = true` under [nvme].")]
     Nvme(ExportNvmeArgs),
     /// List the exports of this node
     #[command(after_help = "\
@@ -126,8 +130,18 @@ pub struct ExportNvmeArgs {
     pub name: String,
     /// Who may use it: a host's NQN, which Linux has in /etc/nvme/hostnqn; several times for several
     /// hosts
-    #[arg(long = "host", value_name = "NQN", required = true)]
+    #[arg(long = "host", value_name = "NQN", required_unless_present = "secrets")]
     pub hosts: Vec<String>,
+    /// Make a new key for each of these hosts, which proves by it who it is
+    #[arg(long)]
+    pub generate_key: bool,
+    /// Make one for the node as well, which proves by it to the host that it is the right one
+    #[arg(long, requires = "generate_key")]
+    pub both_ways: bool,
+    /// Take keys from a file that only you may read: lines with a host's NQN, its secret
+    /// (DHHC-1:…), and perhaps one of the node
+    #[arg(long, value_name = "FILE")]
+    pub secrets: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     pub read_only: bool,

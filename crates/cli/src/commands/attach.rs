@@ -3,13 +3,12 @@
 use evenkeel_api::routes;
 use evenkeel_api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, DoneAnswer, ExportAnswer,
-    ExportNbdRequest, ExportNvmeRequest, VolumesAnswer,
+    ExportNbdRequest, VolumesAnswer,
 };
 
-use super::{Answer, Context};
+use super::{Answer, Context, nvme};
 use crate::args::{
-    AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportKind, ExportNbdArgs, ExportNvmeArgs,
-    UnexportArgs,
+    AttachArgs, AttachAs, DetachArgs, ExportCommand, ExportKind, ExportNbdArgs, UnexportArgs,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -69,7 +68,7 @@ pub fn detach(context: &Context, args: &DetachArgs) -> Result<Exit, Failure> {
 pub fn export(context: &Context, command: &ExportCommand) -> Result<(), Failure> {
     match command {
         ExportCommand::Nbd(args) => export_nbd(context, args),
-        ExportCommand::Nvme(args) => export_nvme(context, args),
+        ExportCommand::Nvme(args) => nvme::export(context, args),
         ExportCommand::List => list_exports(context),
     }
 }
@@ -78,13 +77,6 @@ fn export_nbd(context: &Context, args: &ExportNbdArgs) -> Result<(), Failure> {
     let clients = args.clients.clone();
     let request = ExportNbdRequest { tcp: args.tcp, read_only: args.read_only, clients };
     let answer = context.client.post(&routes::fill(routes::EXPORT_NBD, &[&args.name]), &request)?;
-    show_export(context, &args.name, &answer)
-}
-
-fn export_nvme(context: &Context, args: &ExportNvmeArgs) -> Result<(), Failure> {
-    let request = ExportNvmeRequest { hosts: args.hosts.clone(), read_only: args.read_only };
-    let path = routes::fill(routes::EXPORT_NVME, &[&args.name]);
-    let answer = context.client.post(&path, &request)?;
     show_export(context, &args.name, &answer)
 }
 

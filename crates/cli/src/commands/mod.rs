@@ -11,6 +11,7 @@ pub mod examine;
 pub mod look;
 pub mod mount;
 pub mod node;
+mod nvme;
 pub mod pages;
 pub mod replica;
 pub mod reservation;

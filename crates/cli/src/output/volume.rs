@@ -213,7 +213,14 @@ pub fn export_line(export: &Export) -> String {
 /// The subsystem with its addresses, who may use it, and who does.
 fn nvme_lines(export: &Export, nvme: &NvmeExport) -> String {
     let mut lines = vec![format!("{} on {}", nvme.subsystem, export.tcp.join(", "))];
-    lines.extend(nvme.hosts.iter().map(|host| format!("for {host}")));
+    lines.extend(nvme.hosts.iter().map(|host| {
+        let proof = nvme.authenticated.iter().find(|it| it.nqn == *host);
+        let proof = proof.map_or("", |proof| match proof.both_ways {
+            true => ", which proves who it is, as the node does",
+            false => ", which proves who it is",
+        });
+        format!("for {host}{proof}")
+    }));
     lines.extend(nvme.connected.iter().map(|host| {
         let queues = count(host.queues, "I/O queue");
         format!("used by {} from {}, {queues}", host.nqn, host.address)

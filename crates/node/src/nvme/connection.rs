@@ -8,35 +8,36 @@ use std::time::Duration;
 use evenkeel_core::{HostId, Instant, Operation, VolumeId};
 use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent};
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
-use evenkeel_exports::nvme::command::{Connect, Refusal, Status};
-use evenkeel_exports::nvme::connection::Connection;
+use evenkeel_exports::nvme::authentication::Authentication;
+use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
+use evenkeel_exports::nvme::connection::{Connection, NotExpected};
 use evenkeel_exports::nvme::controller::{QueueName, Subsystem};
-use evenkeel_exports::nvme::handshake::{Handshake, Progress};
+use evenkeel_exports::nvme::handshake::{Authenticating, Handshake, Progress};
 use evenkeel_exports::nvme::io_queue::{IoQueue, front_end};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use super::{Found, target::Step, target::Target};
+use super::authentication::{Unproved, prove};
+use super::target::{Connected, Step, Target};
+use super::{Found, HANDSHAKE};
 use crate::clock::core_now;
 use crate::node::Node;
 use crate::peer::stream::PeerStream;
 use crate::seats::Source;
 
-/// How long a host may take to connect a queue.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a host may leave answers of its admin queue in the socket.
 const UNREAD: Duration = Duration::from_secs(10);
 /// Bytes that are received at once.
-const PIECE: usize = 4096;
+pub(super) const PIECE: usize = 4096;
 /// Bytes of an admin queue that are given to its controller at once: one command or two, each of
 /// which may be answered with 1 MiB.
 const COMMANDS: usize = 128;
 
 /// A queue's place in its subsystem, until the last of its commands is over.
-struct Seat {
-    target: Arc<Target>,
-    name: QueueName,
+pub(super) struct Seat {
+    pub(super) target: Arc<Target>,
+    pub(super) name: QueueName,
 }
 
 impl Drop for Seat {
@@ -46,13 +47,13 @@ impl Drop for Seat {
 }
 
 /// A connection that is a queue now.
-struct Accepted {
-    connection: Connection,
-    seat: Seat,
-    host: HostId,
-    host_name: String,
-    /// What came after Connect.
-    rest: Vec<u8>,
+pub(super) struct Accepted {
+    pub(super) connection: Connection,
+    pub(super) seat: Seat,
+    pub(super) host: HostId,
+    pub(super) host_name: String,
+    /// What came behind what made it one.
+    pub(super) rest: Vec<u8>,
 }
 
 /// From where a connection comes.
@@ -62,38 +63,65 @@ pub(super) struct From {
     pub(super) source: Source,
 }
 
+/// What a Connect has led to.
+enum Joined {
+    Queue(Seat, HostId, String),
+    Unproved(Unproved),
+}
+
+/// What the bytes of a host have led to.
+enum Greeted {
+    /// It wants nothing.
+    Left,
+    Accepted(Box<Accepted>),
+    Unproved(Unproved, Box<Authenticating>, Vec<u8>),
+}
+
 /// Serves a connection, in a task of its own.
 pub(super) fn greet(node: &Arc<Node>, mut stream: TcpStream, from: From) {
     let mut seat = node.nvme.choosing.take(from.source);
     let node = node.clone();
     tokio::spawn(async move {
         let accepted = tokio::select! {
-            accepted = tokio::time::timeout(HANDSHAKE, accept(&node, &mut stream, from)) => accepted,
+            accepted = admit(&node, &mut stream, from) => accepted,
             () = seat.gone() => return,
         };
         drop(seat);
-        let why = match accepted {
-            Ok(Ok(Some(accepted))) => return serve(&node, stream, accepted, from).await,
-            Ok(Ok(None)) => return,
-            Ok(Err(why)) => why,
-            Err(_) => "it did not connect a queue in time".to_owned(),
-        };
-        node.nvme.say_closed(from, &why);
+        match accepted {
+            Ok(Some(accepted)) => serve(&node, stream, accepted, from).await,
+            Ok(None) => {}
+            Err(why) => node.nvme.say_closed(from, &why),
+        }
     });
 }
 
-/// Leads a connection to its queue. `None`: the host wants nothing.
-async fn accept(
-    node: &Node,
+/// Leads a connection to its queue, with a proof of who the host is where one is needed. `None`: the
+/// host wants nothing.
+async fn admit(
+    node: &Arc<Node>,
     stream: &mut TcpStream,
     from: From,
 ) -> Result<Option<Accepted>, String> {
+    let greeted = tokio::time::timeout(HANDSHAKE, accept(node, stream, from)).await;
+    match greeted.map_err(|_| "it did not connect a queue in time")?? {
+        Greeted::Left => Ok(None),
+        Greeted::Accepted(accepted) => Ok(Some(*accepted)),
+        Greeted::Unproved(unproved, authenticating, rest) => {
+            let proved = prove(node, stream, (unproved, *authenticating, rest), from);
+            let proved = tokio::time::timeout(HANDSHAKE, proved).await;
+            proved.map_err(|_| "it did not prove who it is in time")?
+        }
+    }
+}
+
+/// Leads a connection to its Connect, and answers that.
+async fn accept(node: &Node, stream: &mut TcpStream, from: From) -> Result<Greeted, String> {
     let mut handshake = Handshake::default();
     let (mut rest, mut piece) = (Vec::new(), [0; PIECE]);
     loop {
         let count = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
         if count == 0 {
-            return Ok(None);
+            return Ok(Greeted::Left);
         }
         rest.extend_from_slice(&piece[..count]);
         let mut out = Vec::new();
@@ -106,11 +134,10 @@ async fn accept(
                 return Err(end.to_string());
             }
             Progress::Connect(connect) => match join(node, stream, &handshake, &connect, from) {
-                Ok((seat, host, host_name)) => {
-                    let connection = handshake.accept(seat.name, &mut out);
-                    let connection = connection.map_err(|e| e.to_string())?;
+                Ok(joined) => {
+                    let greeted = answer(node, handshake, (joined, rest), &mut out);
                     stream.write_all(&out).await.map_err(|e| e.to_string())?;
-                    return Ok(Some(Accepted { connection, seat, host, host_name, rest }));
+                    return greeted.map_err(|e| e.to_string());
                 }
                 Err(refusal) => handshake.refuse(refusal, &mut out),
             },
@@ -119,14 +146,35 @@ async fn accept(
     }
 }
 
-/// Makes a connection the queue that its host asks for.
+/// Answers the Connect of a host that may be let in.
+fn answer(
+    node: &Node,
+    handshake: Handshake,
+    (joined, rest): (Joined, Vec<u8>),
+    out: &mut Vec<u8>,
+) -> Result<Greeted, NotExpected> {
+    match joined {
+        Joined::Queue(seat, host, host_name) => {
+            let connection = handshake.accept(seat.name, out)?;
+            let accepted = Accepted { connection, seat, host, host_name, rest };
+            Ok(Greeted::Accepted(Box::new(accepted)))
+        }
+        Joined::Unproved(unproved) => {
+            let machine = Authentication::new(unproved.parties.clone(), node.nvme.prover.fresh());
+            let authenticating = handshake.challenge(unproved.name, machine, out)?;
+            Ok(Greeted::Unproved(unproved, Box::new(authenticating), rest))
+        }
+    }
+}
+
+/// Makes a connection the queue that its host asks for, or says what that has to prove first.
 fn join(
     node: &Node,
     stream: &TcpStream,
     handshake: &Handshake,
     connect: &Connect,
     from: From,
-) -> Result<(Seat, HostId, String), Refusal> {
+) -> Result<Joined, Refusal> {
     let data = handshake.data()?;
     let refused = |refusal: Refusal, why: &str| {
         node.nvme.say_refused(from, data.host_name, data.subsystem, why);
@@ -141,18 +189,49 @@ fn join(
             return Err(refused(Subsystem::unknown(), "no such subsystem is exported here"));
         }
     };
+    let socket = handle(stream, from)?;
+    let connected = target
+        .connect((connect, &data), core_now(), socket)
+        .map_err(|refusal| refused(refusal, reason(refusal)))?;
+    Ok(match connected {
+        Connected::Queue(name) => {
+            Joined::Queue(Seat { target, name }, host(&data), data.host_name.to_owned())
+        }
+        Connected::Unproved(name, parties) => {
+            let (host, controller) = (data.host, data.controller);
+            Joined::Unproved(Unproved {
+                target,
+                name,
+                parties,
+                connect: *connect,
+                host,
+                controller,
+            })
+        }
+    })
+}
+
+/// Another handle of a connection, by which its target closes it.
+pub(super) fn handle(
+    stream: &TcpStream,
+    from: From,
+) -> Result<(std::net::TcpStream, SocketAddr), Status> {
     let socket = stream.as_fd().try_clone_to_owned().map_err(|_| Status::Internal)?;
-    let socket = (socket.into(), from.address);
-    let name = target.connect((connect, &data), core_now(), socket).map_err(|refusal| {
-        let why = match refusal.status {
-            Status::ConnectHost => "the export names other hosts",
-            Status::ControllerBusy => "too many connections, or old ones that have not ended yet",
-            _ => "it asks for what there is not",
-        };
-        refused(refusal, why)
-    })?;
-    let host = HostId(u128::from_be_bytes(data.host));
-    Ok((Seat { target, name }, host, data.host_name.to_owned()))
+    Ok((socket.into(), from.address))
+}
+
+/// The host, as the volume knows it.
+pub(super) const fn host(data: &ConnectData<'_>) -> HostId {
+    HostId(u128::from_be_bytes(data.host))
+}
+
+/// Why a target refuses a Connect, for the log.
+pub(super) const fn reason(refusal: Refusal) -> &'static str {
+    match refusal.status {
+        Status::ConnectHost => "the export names other hosts, or other keys by now",
+        Status::ControllerBusy => "too many connections, or old ones that have not ended yet",
+        _ => "it asks for what there is not",
+    }
 }
 
 /// Serves a queue until it ends, or hands it over to the engine.

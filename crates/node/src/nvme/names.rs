@@ -16,7 +16,16 @@ const FORM: &str = "a host's NQN is as in \"nqn.2014-08.org.nvmexpress:uuid:…\
 pub fn check(name: &str) -> Result<(), String> {
     match fault(name) {
         None => Ok(()),
-        Some(fault) => Err(format!("{name:?} {fault}; {FORM}")),
+        Some(fault) => Err(format!("{} {fault}; {FORM}", shown(name))),
+    }
+}
+
+/// A name for a message, cut if it is longer than names are.
+#[must_use]
+pub fn shown(name: &str) -> String {
+    match name.char_indices().nth(MAX_LENGTH) {
+        Some((end, _)) => format!("{:?}…", &name[..end]),
+        None => format!("{name:?}"),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_api::types::NvmeHost;
 use evenkeel_core::{Instant, VolumeId};
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
+use evenkeel_exports::nvme::authentication::{Keys, Parties};
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
 use evenkeel_exports::nvme::connection::End;
 use evenkeel_exports::nvme::controller::{
@@ -46,6 +47,21 @@ struct Inner {
     subsystem: Subsystem,
     what: What,
     queues: BTreeMap<QueueName, Queue>,
+    /// Of the hosts that have to prove who they are.
+    keys: HostKeys,
+}
+
+/// The keys of hosts, by their names.
+pub type HostKeys = BTreeMap<String, Arc<Keys>>;
+
+/// What a Connect has led to.
+#[derive(Debug)]
+pub enum Connected {
+    /// The connection is this queue.
+    Queue(QueueName),
+    /// It becomes this queue if its host proves who it is: see [`Target::open`]. Until then it takes
+    /// no place.
+    Unproved(QueueName, Parties),
 }
 
 #[derive(Debug)]
@@ -113,7 +129,8 @@ impl Target {
         subsystem: Subsystem,
         what: What,
     ) -> Self {
-        let inner = Inner { subsystem, what, queues: BTreeMap::new() };
+        let (queues, keys) = (BTreeMap::new(), HostKeys::new());
+        let inner = Inner { subsystem, what, queues, keys };
         let (inner, changed) = (Mutex::new(inner), watch::Sender::new(()));
         Self { name, serial, volume, inner, changed }
     }
@@ -144,7 +161,8 @@ impl Target {
         result
     }
 
-    /// Makes a connection the queue that its host asks for; `socket` is another handle of it.
+    /// Makes a connection the queue that its host asks for, or says what its host has to prove first;
+    /// `socket` is another handle of it.
     ///
     /// # Errors
     /// What to answer instead.
@@ -153,14 +171,43 @@ impl Target {
         (connect, data): (&Connect, &ConnectData<'_>),
         now: Instant,
         (socket, from): (TcpStream, SocketAddr),
-    ) -> Result<QueueName, Refusal> {
+    ) -> Result<Connected, Refusal> {
         let mut inner = self.lock();
         if inner.queues.len() >= MAX_CONNECTIONS {
             return Err(Status::ControllerBusy.into());
         }
+        if let Some(keys) = inner.keys.get(data.host_name).cloned() {
+            let name = inner.subsystem.offer(connect, data)?;
+            let (host, subsystem) = (data.host_name.to_owned(), self.name.clone());
+            return Ok(Connected::Unproved(name, Parties { host, subsystem, keys }));
+        }
         let name = inner.subsystem.connect(connect, data, now)?;
         inner.queues.insert(name, Queue { socket: Some(socket), from });
-        Ok(name)
+        Ok(Connected::Queue(name))
+    }
+
+    /// Makes a connection the queue that it was to become: its host has proved that it has these
+    /// keys.
+    ///
+    /// # Errors
+    /// What to answer instead, if there is no place for it any more, or other keys count by now.
+    pub fn open(
+        &self,
+        (name, keys): (QueueName, &Arc<Keys>),
+        (connect, data): (&Connect, &ConnectData<'_>),
+        now: Instant,
+        (socket, from): (TcpStream, SocketAddr),
+    ) -> Result<(), Refusal> {
+        let mut inner = self.lock();
+        if inner.queues.len() >= MAX_CONNECTIONS {
+            return Err(Status::ControllerBusy.into());
+        }
+        if inner.keys.get(data.host_name) != Some(keys) {
+            return Err(Status::ConnectHost.into());
+        }
+        inner.subsystem.open(name, connect, data, now)?;
+        inner.queues.insert(name, Queue { socket: Some(socket), from });
+        Ok(())
     }
 
     /// Gives an admin queue what has come, and appends what is to be sent. `reached`: the address of
@@ -247,10 +294,14 @@ impl Target {
         });
     }
 
-    /// From now on it is for these hosts, and shown like this. Others are disconnected, and so is
-    /// who could write what is read-only now, or not write what is not.
-    pub fn permit(&self, hosts: &[String], is_read_only: bool) {
+    /// From now on it is for these hosts, those with keys have to prove who they are, and it is shown
+    /// like this. Others are disconnected, and so is whose keys are others now, and who could write
+    /// what is read-only now, or not write what is not.
+    pub fn permit(&self, hosts: &[String], keys: HostKeys, is_read_only: bool) {
         self.change(|inner| {
+            let before = std::mem::replace(&mut inner.keys, keys);
+            let keys = &inner.keys;
+            inner.subsystem.expel(|host| before.get(host) != keys.get(host));
             if let What::Volume(shown) = &mut inner.what
                 && shown.is_read_only != is_read_only
             {

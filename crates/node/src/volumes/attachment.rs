@@ -9,6 +9,7 @@ pub mod exports;
 pub mod leftovers;
 pub(super) mod lifecycle;
 pub mod nvme;
+mod nvme_secrets;
 pub(super) mod saving;
 pub(super) mod start;
 pub(super) mod wanted;

@@ -1,5 +1,6 @@
 //! Volumes over NVMe/TCP, with a small initiator.
 
+mod authentication;
 mod initiator;
 
 use serde_json::{Value, json};
@@ -256,18 +257,4 @@ async fn what_cannot_be_exported_is_refused() {
     node.ok("DELETE", EXPORT, Value::Null).await;
     let status = node.get("/v1/volumes/web").await;
     assert_eq!(status["volume"]["wanted_on"], json!([]), "{status:#}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_others_reach_has_to_be_permitted() {
-    let place = Place::new();
-    let mut node = TestNode::new(&place, "a");
-    node.config.nvme.listen = vec!["0.0.0.0:0".to_owned()];
-    let error = node.start().await.unwrap_err().to_string();
-    assert!(error.contains("nvme.listen = \"0.0.0.0:0\" is reachable"), "{error}");
-    assert!(error.contains("insecure = true"), "{error}");
-    node.config.nvme.insecure = true;
-    node.start().await.unwrap();
-    let warnings = node.get("/v1/node").await["node"]["warnings"].to_string();
-    assert!(warnings.contains("nvme.listen"), "{warnings}");
 }

@@ -85,7 +85,10 @@ fn an_nvme_export_tells_its_subsystem_and_hosts() {
         "kind": "nvme", "node": {"id": "", "name": "n1"}, "socket": null,
         "tcp": ["10.0.0.1:4420"], "tls": false, "read_only": true, "uris": [], "clients": 1,
         "nvme": {
-            "subsystem": "nqn.2014-08.org.nvmexpress:uuid:1", "hosts": ["nqn.a", "nqn.b"],
+            "subsystem": "nqn.2014-08.org.nvmexpress:uuid:1", "hosts": ["nqn.a", "nqn.b", "nqn.c"],
+            "authenticated": [
+                {"nqn": "nqn.b", "both_ways": true}, {"nqn": "nqn.c", "both_ways": false},
+            ],
             "connected": [
                 {"nqn": "nqn.a", "address": "10.0.0.9:1", "controller": 63, "queues": 2},
             ],
@@ -95,7 +98,8 @@ fn an_nvme_export_tells_its_subsystem_and_hosts() {
     let expected = "  export    nvme by n1, read-only, 1 host
             nqn.2014-08.org.nvmexpress:uuid:1 on 10.0.0.1:4420
             for nqn.a
-            for nqn.b
+            for nqn.b, which proves who it is, as the node does
+            for nqn.c, which proves who it is
             used by nqn.a from 10.0.0.9:1, 2 I/O queues
 ";
     let text = status(&volume);

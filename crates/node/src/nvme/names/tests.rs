@@ -36,6 +36,9 @@ fn names_have_a_form() {
         assert!(why.contains("/etc/nvme/hostnqn"), "{why}");
     }
     assert_eq!(check(&long[..223]), Ok(()));
+    let longer = "é".repeat(100_000);
+    assert!(check(&longer).unwrap_err().len() < 1000);
+    assert_eq!((shown("a"), shown(&longer).chars().count()), ("\"a\"".to_owned(), 226));
 }
 
 #[test]

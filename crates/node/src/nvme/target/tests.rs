@@ -1,6 +1,8 @@
 use std::io::Read;
 use std::net::TcpListener;
 
+use evenkeel_exports::nvme::authentication::{SECRET_LENGTH, Secret};
+
 use super::*;
 
 const NOW: Instant = Instant(1);
@@ -10,8 +12,23 @@ const HOST: &str = "nqn.2026-11.org.example:a";
 fn target(hosts: &[&str]) -> Target {
     let size = Arc::new(AtomicU64::new(1 << 20));
     let target = Target::volume(VOLUME, 7, Shown { size, block_size: 512, is_read_only: false });
-    target.permit(&hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>(), false);
+    permit(&target, hosts, false);
     target
+}
+
+fn permit(target: &Target, hosts: &[&str], is_read_only: bool) {
+    let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+    target.permit(&hosts, HostKeys::new(), is_read_only);
+}
+
+fn keys(byte: u8) -> Arc<Keys> {
+    Arc::new(Keys { host: Secret::new(&[byte; SECRET_LENGTH]), controller: None })
+}
+
+/// It is for this host, by these keys.
+fn permit_by(target: &Target, host: &str, keys: &Arc<Keys>) {
+    let own = HostKeys::from([(host.to_owned(), keys.clone())]);
+    target.permit(&[host.to_owned()], own, false);
 }
 
 /// A connection: the host's end, and the target's with the address that it comes from.
@@ -33,8 +50,15 @@ fn connect(target: &Target, host: &str) -> Result<(TcpStream, TcpStream, QueueNa
     let subsystem = names::subsystem(VOLUME);
     let data =
         ConnectData { host: [1; 16], controller: 0xffff, subsystem: &subsystem, host_name: host };
-    let name = target.connect((&connect, &data), NOW, (socket, from))?;
-    Ok((end, kept, name))
+    match target.connect((&connect, &data), NOW, (socket, from))? {
+        Connected::Queue(name) => Ok((end, kept, name)),
+        Connected::Unproved(name, parties) => {
+            let socket = kept.try_clone().unwrap();
+            let proved = (name, &parties.keys);
+            target.open(proved, (&connect, &data), NOW, (socket, from))?;
+            Ok((end, kept, name))
+        }
+    }
 }
 
 fn is_closed(end: &mut TcpStream) -> bool {
@@ -48,10 +72,10 @@ fn who_is_not_permitted_any_more_is_closed() {
     let (mut end, _kept, name) = connect(&target, HOST).unwrap();
     assert_eq!(target.hosts().len(), 1);
     assert_eq!(target.hosts()[0].nqn, HOST);
-    target.permit(&[HOST.to_owned()], false);
+    permit(&target, &[HOST], false);
     assert!(!is_closed(&mut end));
     let changes = target.changes();
-    target.permit(&["nqn.2026-11.org.example:b".to_owned()], false);
+    permit(&target, &["nqn.2026-11.org.example:b"], false);
     assert!(changes.has_changed().unwrap());
     assert!(is_closed(&mut end));
     // It keeps its place until its connection is gone.
@@ -65,7 +89,7 @@ fn who_is_not_permitted_any_more_is_closed() {
 fn whoever_may_write_is_closed_when_it_becomes_read_only() {
     let target = target(&[HOST]);
     let (mut end, _kept, _) = connect(&target, HOST).unwrap();
-    target.permit(&[HOST.to_owned()], true);
+    permit(&target, &[HOST], true);
     assert!(is_closed(&mut end));
     assert!(target.namespace().unwrap().0.is_read_only);
 }
@@ -77,7 +101,7 @@ fn attachments_that_follow_each_other_have_other_controllers() {
     let mut controllers = std::collections::BTreeSet::new();
     for generation in 1020..1030 {
         let target = Target::volume(VOLUME, generation, shown.clone());
-        target.permit(&[HOST.to_owned()], false);
+        permit(&target, &[HOST], false);
         let all: Vec<_> = (0..8).map(|_| connect(&target, HOST).unwrap()).collect();
         assert!(all.iter().all(|(.., name)| controllers.insert(name.controller)));
         assert_eq!(connect(&target, HOST).unwrap_err(), Status::ControllerBusy.into());
@@ -102,5 +126,49 @@ fn connections_are_bounded() {
         kept.push((end, discovery.connect((&connect, &data), NOW, from)));
     }
     assert_eq!(kept.iter().filter(|(_, name)| name.is_ok()).count(), 63);
-    assert_eq!(kept[63].1, Err(Status::ControllerBusy.into()));
+    assert_eq!(kept.pop().unwrap().1.unwrap_err(), Status::ControllerBusy.into());
+}
+
+#[test]
+fn whose_keys_are_others_is_closed_and_comes_again_by_the_new_ones() {
+    let target = target(&[HOST]);
+    let (mut end, _kept, name) = connect(&target, HOST).unwrap();
+    // It had none, and needs some now.
+    permit_by(&target, HOST, &keys(1));
+    assert!(is_closed(&mut end));
+    target.gone(name);
+    let (mut end, _kept, _) = connect(&target, HOST).unwrap();
+    permit_by(&target, HOST, &keys(1));
+    assert!(!is_closed(&mut end), "they are the same");
+    permit_by(&target, HOST, &keys(2));
+    assert!(is_closed(&mut end));
+}
+
+#[test]
+fn who_proves_what_counts_no_more_gets_in_no_more() {
+    let target = target(&[]);
+    let before = keys(1);
+    permit_by(&target, HOST, &before);
+    let subsystem = names::subsystem(VOLUME);
+    let connect = Connect {
+        queue: 0,
+        size: 32,
+        without_flow_control: true,
+        keep_alive: std::time::Duration::ZERO,
+    };
+    let data =
+        ConnectData { host: [1; 16], controller: 0xffff, subsystem: &subsystem, host_name: HOST };
+    let asked = (&connect, &data);
+    let (_end, (socket, from)) = connection();
+    let again = || (socket.try_clone().unwrap(), from);
+    let connected = target.connect(asked, NOW, again()).unwrap();
+    let Connected::Unproved(name, parties) = connected else { panic!("{connected:?}") };
+    assert_eq!((parties.host.as_str(), parties.subsystem), (HOST, subsystem.clone()));
+    assert!(target.is_idle() && target.hosts().is_empty(), "it takes no place");
+    permit_by(&target, HOST, &keys(2));
+    let late = target.open((name, &parties.keys), asked, NOW, again());
+    assert_eq!(late, Err(Status::ConnectHost.into()));
+    permit_by(&target, HOST, &before);
+    target.open((name, &parties.keys), asked, NOW, again()).unwrap();
+    assert_eq!(target.hosts().len(), 1);
 }

@@ -50,7 +50,7 @@ pub async fn export(
             let frontends = status.map(|status| status.frontends).unwrap_or_default();
             let export = of(node, &attached, &frontends);
             let export = export.ok_or_else(|| moved(&what))?;
-            Ok(ExportAnswer { version: VERSION, export })
+            Ok(ExportAnswer { version: VERSION, export, nvme_secrets: Vec::new() })
         }
         Place::There(there) => {
             let (found, target) = &*there;

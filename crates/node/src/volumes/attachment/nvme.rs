@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use evenkeel_api::types::{Export, ExportAnswer, ExportNvmeRequest, NvmeExport, VERSION};
+use evenkeel_api::types::{
+    Export, ExportAnswer, ExportNvmeRequest, NvmeAuthenticated, NvmeExport, VERSION,
+};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use hyper::Method;
 
 use super::actor::{Turn, turn};
 use super::exports::{Place, place};
-use super::wanted;
+use super::{nvme_secrets, wanted};
 use crate::cluster;
+use crate::config::check;
 use crate::node::Node;
 use crate::nvme::{self, names};
 use crate::volumes::lookup::{There, forward, moved};
@@ -36,12 +39,13 @@ pub async fn export(
             if !node.volumes.holds(&attached) || attached.phase() != Phase::Attached {
                 return Err(moved(&what));
             }
-            let ExportNvmeRequest { hosts, read_only } = request;
-            start(node, &turn, &attached, WantedNvme { hosts, read_only }, &what).await?;
+            let before = attached.nvme().or_else(|| missing(node, &attached));
+            let (shown, nvme_secrets) = nvme_secrets::wanted(request, before.as_ref(), &what)?;
+            start(node, &turn, &attached, shown, &what).await?;
             turn.save().await;
             wanted::changed(node, &turn).await;
             let export = of(node, &attached).ok_or_else(|| moved(&what))?;
-            Ok(ExportAnswer { version: VERSION, export })
+            Ok(ExportAnswer { version: VERSION, export, nvme_secrets })
         }
         Place::There(there) => {
             let (found, target) = &*there;
@@ -62,6 +66,8 @@ pub(in crate::volumes) async fn start(
     what: &str,
 ) -> Result<(), ApiError> {
     refuse_hosts(&shown.hosts, what)?;
+    refuse_unproved(node, &shown, what)?;
+    let keys = nvme_secrets::keys(&shown, what)?;
     if node.nvme.listen().is_empty() {
         return Err(ApiError::new(
             ErrorCode::NotSupported,
@@ -77,7 +83,7 @@ pub(in crate::volumes) async fn start(
         is_read_only: shown.read_only,
     };
     let generation = attached.began_after();
-    let exported = node.nvme.export(attached.id, generation, &shown.hosts, as_namespace);
+    let exported = node.nvme.export(attached.id, generation, (&shown.hosts, keys), as_namespace);
     exported.map_err(|why| {
         let advice = "End other exports, or export it on another node";
         ApiError::new(ErrorCode::NotSupported, what, why, advice)
@@ -104,6 +110,23 @@ fn refuse_hosts(hosts: &[String], what: &str) -> Result<(), ApiError> {
     }
 }
 
+/// Where other machines reach the node, a name alone lets nobody in.
+fn refuse_unproved(node: &Node, shown: &WantedNvme, what: &str) -> Result<(), ApiError> {
+    let unproved = shown.hosts.iter().find(|host| !shown.keys.contains_key(*host));
+    let (Some(host), Some(address)) = (unproved, check::open_nvme_address(&node.config)) else {
+        return Ok(());
+    };
+    if node.config.nvme.insecure {
+        return Ok(());
+    }
+    let why = format!(
+        "nvme.listen = {address:?} is reachable from other machines, and {} has no key: whoever called itself so could use the volume",
+        names::shown(host)
+    );
+    let advice = "Give it a key, by `--generate-key` or `--secrets FILE`; or say `insecure = true` under [nvme] if the network itself keeps strangers out, and restart the node";
+    Err(ApiError::new(ErrorCode::NotSupported, what, why, advice))
+}
+
 /// A host that reached one volume through two nodes would take them for two paths, and after one is
 /// lost an old write could come after a new one.
 async fn refuse_shared(node: &Node, attached: &Attached, what: &str) -> Result<(), ApiError> {
@@ -120,11 +143,15 @@ async fn refuse_shared(node: &Node, attached: &Attached, what: &str) -> Result<(
     }
 }
 
+/// The export that could not be made yet.
+fn missing(node: &Node, attached: &Attached) -> Option<WantedNvme> {
+    node.volumes.lacking(attached.id).and_then(|lacking| lacking.missing.nvme)
+}
+
 /// Ends the export: its hosts are disconnected, after what the volume has begun for them. Returns
 /// whether there was one, or one was to be made.
 pub(in crate::volumes) fn stop(node: &Node, turn: &Turn, attached: &Attached) -> bool {
-    let is_missing = node.volumes.lacking(attached.id).is_some_and(|it| it.missing.nvme.is_some());
-    let was = attached.nvme().is_some() || is_missing;
+    let was = attached.nvme().is_some() || missing(node, attached).is_some();
     turn.export_nvme(attached, None);
     node.nvme.unexport(attached.id);
     was
@@ -132,7 +159,12 @@ pub(in crate::volumes) fn stop(node: &Node, turn: &Turn, attached: &Attached) ->
 
 /// The export of a volume, for its status.
 pub(in crate::volumes) fn of(node: &Node, attached: &Attached) -> Option<Export> {
-    let WantedNvme { hosts, read_only } = attached.nvme()?;
+    let WantedNvme { hosts, read_only, keys } = attached.nvme()?;
+    let subsystem = names::subsystem(attached.id);
+    let authenticated = keys
+        .into_iter()
+        .map(|(nqn, keys)| NvmeAuthenticated { nqn, both_ways: keys.controller.is_some() })
+        .collect();
     let connected = node.nvme.hosts(attached.id);
     Some(Export {
         kind: "nvme".into(),
@@ -144,6 +176,6 @@ pub(in crate::volumes) fn of(node: &Node, attached: &Attached) -> Option<Export>
         uris: Vec::new(),
         clients: connected.len(),
         client_names: Vec::new(),
-        nvme: Some(NvmeExport { subsystem: names::subsystem(attached.id), hosts, connected }),
+        nvme: Some(NvmeExport { subsystem, hosts, authenticated, connected }),
     })
 }

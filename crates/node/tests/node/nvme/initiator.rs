@@ -46,7 +46,7 @@ impl Entry {
     }
 
     /// It reads so many bytes.
-    fn reads(mut self, length: u32) -> Self {
+    pub fn reads(mut self, length: u32) -> Self {
         self.put(32, &length.to_le_bytes());
         self
     }
@@ -87,11 +87,16 @@ impl Queue {
         let names = (subsystem, host);
         let (mut this, answer) = Self::connect(address, names, (NEW, 0)).await.unwrap();
         assert_eq!(answer.status, 0, "{host} may use {subsystem}");
+        assert_eq!(this.enable().await.status, 0);
+        (this, answer.result as u16)
+    }
+
+    /// Enables the controller of an admin queue.
+    pub async fn enable(&mut self) -> Answer {
         let mut enable = Entry::new(0x7f);
         enable.put(44, &0x14_u32.to_le_bytes());
         enable.put(48, &0x0046_0001_u64.to_le_bytes());
-        assert_eq!(this.call(enable, &[]).await.unwrap().status, 0);
-        (this, answer.result as u16)
+        self.call(enable, &[]).await.unwrap()
     }
 
     /// Sends a command with its data in the capsule, and waits for its answer.

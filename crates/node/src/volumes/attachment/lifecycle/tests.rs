@@ -374,7 +374,7 @@ fn what_is_missing_is_given_up_by_whoever_ends_it() {
 
 #[test]
 fn hosts_of_nvme_are_known_from_the_restart_until_the_detach() {
-    let nvme = WantedNvme { hosts: vec!["nqn.a".into()], read_only: true };
+    let nvme = WantedNvme { hosts: vec!["nqn.a".into()], read_only: true, ..WantedNvme::default() };
     let both = Shown { nvme: Some(nvme.clone()), ..BY_NBD };
     let mut machine = Lifecycle::new(VOLUME);
     assert_eq!(machine.nvme_hosts(), None);

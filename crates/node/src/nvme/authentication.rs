@@ -1,0 +1,194 @@
+//! A host proves who it is, between its Connect and the queue (the machine is in the `exports` crate).
+//!
+//! Until then it takes no place of its volume: only one among the connections that are no queue yet,
+//! of which the oldest gives way. Diffie-Hellman is computed by a thread that may block, one power at
+//! a time, so that volumes and other hosts go on; who waits for that waits behind one other
+//! connection of each address at most.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use evenkeel_exports::nvme::authentication::{
+    Computation, EXPONENT_LENGTH, Fault, Fresh, Hash, Parties,
+};
+use evenkeel_exports::nvme::command::{Connect, ConnectData};
+use evenkeel_exports::nvme::controller::QueueName;
+use evenkeel_exports::nvme::handshake::{self, Authenticating};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use zeroize::Zeroizing;
+
+use super::connection::{Accepted, From, PIECE, Seat, handle, host, reason};
+use super::target::Target;
+use crate::clock::core_now;
+use crate::node::Node;
+use crate::random::fill_random;
+use crate::seats::Source;
+
+/// A connection whose host has to prove who it is.
+pub(super) struct Unproved {
+    pub(super) target: Arc<Target>,
+    /// What it becomes then.
+    pub(super) name: QueueName,
+    pub(super) parties: Parties,
+    /// What it has asked for.
+    pub(super) connect: Connect,
+    pub(super) host: [u8; 16],
+    pub(super) controller: u16,
+}
+
+impl Unproved {
+    fn data(&self) -> ConnectData<'_> {
+        let Parties { host: host_name, subsystem, .. } = &self.parties;
+        let (host, controller) = (self.host, self.controller);
+        ConnectData { host, controller, subsystem, host_name }
+    }
+}
+
+/// Leads a connection from its Connect to its queue. `None`: the host has left.
+pub(super) async fn prove(
+    node: &Arc<Node>,
+    stream: &mut TcpStream,
+    (unproved, mut authenticating, mut rest): (Unproved, Authenticating, Vec<u8>),
+    from: From,
+) -> Result<Option<Accepted>, String> {
+    let refuse = |why: &str| {
+        let Parties { host, subsystem, .. } = &unproved.parties;
+        node.nvme.say_refused(from, host, subsystem, why);
+    };
+    let refuse_for = |fault: Fault| refuse(&fault.to_string());
+    let mut piece = [0; PIECE];
+    loop {
+        let mut out = Vec::new();
+        let (used, step) = authenticating.receive(&rest, &mut out);
+        rest.drain(..used);
+        let is_waiting = matches!(step, handshake::Step::Wait);
+        match step {
+            handshake::Step::Wait => {}
+            handshake::Step::Compute(computation) => {
+                let value = node.nvme.prover.compute(from.source, computation).await?;
+                authenticating.computed(value, &mut out);
+            }
+            handshake::Step::Proved => {
+                let opened = open(stream, &unproved, from);
+                let host_name = unproved.parties.host.clone();
+                return match opened {
+                    Ok(seat) => {
+                        let host = host(&unproved.data());
+                        let connection = authenticating.finish(&mut out);
+                        let connection = connection.map_err(|e| e.to_string())?;
+                        send(stream, &out).await?;
+                        Ok(Some(Accepted { connection, seat, host, host_name, rest }))
+                    }
+                    Err(refusal) => {
+                        authenticating.refuse(refusal, &mut out);
+                        refuse(reason(refusal));
+                        send(stream, &out).await.map(|()| None)
+                    }
+                };
+            }
+            handshake::Step::Failed(fault) => {
+                refuse_for(fault);
+                return send(stream, &out).await.map(|()| None);
+            }
+            handshake::Step::End(end) => {
+                send(stream, &out).await?;
+                return Err(end.to_string());
+            }
+        }
+        send(stream, &out).await?;
+        if !is_waiting {
+            continue;
+        }
+        let count = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
+        if count == 0 {
+            if let Some(fault) = authenticating.machine().fault() {
+                refuse_for(fault);
+            }
+            return Ok(None);
+        }
+        rest.extend_from_slice(&piece[..count]);
+    }
+}
+
+fn open(
+    stream: &TcpStream,
+    unproved: &Unproved,
+    from: From,
+) -> Result<Seat, evenkeel_exports::nvme::command::Refusal> {
+    let Unproved { target, name, parties, connect, .. } = unproved;
+    let socket = handle(stream, from)?;
+    let asked = (connect, &unproved.data());
+    target.open((*name, &parties.keys), asked, core_now(), socket)?;
+    Ok(Seat { target: target.clone(), name: *name })
+}
+
+async fn send(stream: &mut TcpStream, out: &[u8]) -> Result<(), String> {
+    stream.write_all(out).await.map_err(|e| e.to_string())
+}
+
+/// What proofs need of a node.
+#[derive(Debug)]
+pub(super) struct Prover {
+    /// One power is computed at a time.
+    turn: Arc<Semaphore>,
+    /// One connection of each source waits for that; the others of it wait for that one.
+    turns: Mutex<HashMap<Source, Weak<Semaphore>>>,
+    /// The next sequence number.
+    sequence: AtomicU32,
+}
+
+impl Default for Prover {
+    fn default() -> Self {
+        let mut first = [0; 4];
+        fill_random(&mut first);
+        let sequence = AtomicU32::new(u32::from_le_bytes(first));
+        Self { turn: Arc::new(Semaphore::new(1)), turns: Mutex::default(), sequence }
+    }
+}
+
+impl Prover {
+    /// What is new for a conversation.
+    pub(super) fn fresh(&self) -> Fresh {
+        let mut challenge = [0; Hash::MAX_LENGTH];
+        fill_random(&mut challenge);
+        let mut exponent = Zeroizing::new([0; EXPONENT_LENGTH]);
+        fill_random(&mut *exponent);
+        // 0 has a meaning of its own.
+        let next = || self.sequence.fetch_add(1, Ordering::Relaxed);
+        let sequence = std::iter::repeat_with(next).find(|number| *number != 0).unwrap_or(1);
+        Fresh { challenge, sequence, exponent }
+    }
+
+    async fn compute(
+        &self,
+        source: Source,
+        computation: Computation,
+    ) -> Result<Zeroizing<Vec<u8>>, String> {
+        let ended = |_| "the node ends".to_owned();
+        let own = self.turn_of(source).acquire_owned().await.map_err(ended)?;
+        let turn = self.turn.clone().acquire_owned().await.map_err(ended)?;
+        // It goes on, and keeps its turns, also if nobody waits for it any more.
+        let compute = move || {
+            let _turns = (own, turn);
+            computation.run()
+        };
+        tokio::task::spawn_blocking(compute).await.map_err(|e| e.to_string())
+    }
+
+    fn turn_of(&self, source: Source) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = turns.get(&source).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(source, Arc::downgrade(&turn));
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests;
