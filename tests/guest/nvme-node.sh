@@ -1,5 +1,5 @@
 #!/bin/bash
-# A node that exports a volume of two replicas by NVMe over TCP, and this kernel's initiator over loopback.
+# A node that exports a volume of two replicas by NVMe over TCP, and this kernel's initiator over loopback, by keys.
 # takes: 150
 # build: --workspace --bin evenkeel --example bench
 # copy: debug/evenkeel
@@ -34,6 +34,17 @@ connect() {
   echo "transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=$1,hostnqn=$2,hostid=11111111-2222-3333-4444-555555555555,keep_alive_tmo=30,reconnect_delay=1${3:-}" \
     2> /dev/null > /dev/nvme-fabrics
 }
+# refused WHY SUBSYSTEM HOST OPTIONS: it isn't let in, and the node says why; of each address, once in 10 s.
+refused() {
+  local why=$1 i
+  shift
+  for ((i = 0; i < 60; i++)); do
+    connect "$@" && fail "it was let in: $why"
+    grep -q "refused an NVMe host.*$why" /tmp/node.log && return
+    sleep 0.5
+  done
+  fail "it was not told why: $why"
+}
 disconnect() {
   local controller
   for controller in /sys/class/nvme/nvme*; do echo 1 > "$controller/delete_controller"; done
@@ -61,7 +72,6 @@ cluster = "guest"
 here = true
 [nvme]
 listen = ["0.0.0.0:4420"]
-insecure = true
 TOML
 start() {
   /job/evenkeel node run >> /tmp/node.log 2>&1 &
@@ -70,25 +80,36 @@ start() {
 }
 
 step "node, disks, volume"
-sed -i /insecure/d /etc/evenkeel/evenkeel.toml
-evenkeel node run > /tmp/refused 2>&1 && fail "an address that others reach was permitted"
-grep -q 'insecure = true' /tmp/refused || { cat /tmp/refused; fail "it was not told why"; }
-echo 'insecure = true' >> /etc/evenkeel/evenkeel.toml
 start
 await "a disk is added" evenkeel disk add /dev/vdb --name one
 await "a disk is added" evenkeel disk add /dev/vdc --name two
 evenkeel volume create data --size 320M --replicas 2 --same-node --quiet || fail "create"
 evenkeel attach data --as none || fail "attach"
-evenkeel export nvme data --host "$host" || fail "export"
+evenkeel export nvme data --host "$host" > /tmp/refused 2>&1 && fail "a name is enough where others reach the node"
+grep -q 'generate-key' /tmp/refused || { cat /tmp/refused; fail "it was not told why"; }
+evenkeel export nvme data --host "$host" --generate-key --both-ways > /tmp/export || fail "export"
 subsystem=$(evenkeel volume status data | grep -o 'nqn.2014-08.org.nvmexpress:uuid:[0-9a-f-]*' | head -1)
+key=$(grep -o 'dhchap-secret DHHC-1:[^ ]*' /tmp/export | cut -d' ' -f2)
+own=$(grep -o 'dhchap-ctrl-secret DHHC-1:[^ ]*' /tmp/export | cut -d' ' -f2)
+[ -n "$key" ] && [ -n "$own" ] || { cat /tmp/export; fail "no keys were shown"; }
+evenkeel volume status data --json | grep -q DHHC && fail "the status shows keys"
+both=,dhchap_secret=$key,dhchap_ctrl_secret=$own
 
-step "only the host that is permitted is let in"
-connect "$subsystem" nqn.2026-11.org.example:other && fail "another host was let in"
-grep -q 'refused an NVMe host.*the export names other hosts' /tmp/node.log || fail "it was not told why"
+step "only the host that is permitted is let in, and only by its key"
+# Another key: of the right form, and not this one.
+wrong=DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:
+connect "$subsystem" "$host" && fail "a host without a key was let in"
+refused 'another key than the export' "$subsystem" "$host" ",dhchap_secret=$wrong"
+refused 'another key of this side' "$subsystem" "$host" ",dhchap_secret=$key,dhchap_ctrl_secret=$wrong"
+[ "$(evenkeel volume status data | grep -c 'used by')" = 0 ] || fail "somebody was let in"
+refused 'the export names other hosts' "$subsystem" nqn.2026-11.org.example:other
 connect nqn.2014-08.org.nvmexpress:uuid:none "$host" && fail "there is no such subsystem"
 
 step "connect"
-connect "$subsystem" "$host" || fail "not connected"
+connect "$subsystem" "$host" ",dhchap_secret=$key" || fail "not connected one way"
+await "the device" test -b $device
+disconnect
+connect "$subsystem" "$host" "$both" || fail "not connected"
 await "the device" test -b $device
 [ "$(blockdev --getsize64 $device)" = $size ] || fail "size $(blockdev --getsize64 $device)"
 [ "$(queue write_cache)" = 'write back' ] || fail "no write cache"
@@ -136,7 +157,7 @@ verify grown --rw=randwrite --bs=64k --iodepth=8 --offset=$((full - (32 << 20)))
 
 step "digests"
 disconnect
-connect "$subsystem" "$host" ,hdr_digest,data_digest,nr_io_queues=1,queue_size=16 || fail "not connected with digests"
+connect "$subsystem" "$host" ",hdr_digest,data_digest,nr_io_queues=1,queue_size=16$both" || fail "not connected with digests"
 await "the device" test -b $device
 verify digests --rw=randwrite --bsrange=4k-256k --blockalign=4k --iodepth=16
 sync
@@ -144,7 +165,7 @@ sync
 step "the export ends"
 evenkeel unexport data --only nvme || fail "unexport"
 await "the host has given up" gone
-connect "$subsystem" "$host" && fail "it is let in still"
+connect "$subsystem" "$host" "$both" && fail "it is let in still"
 connect $discovery "$host" || fail "not connected to discovery"
 disconnect
 
