@@ -1,5 +1,6 @@
 //! Metrics as Prometheus text. Everything is read when it is asked for; nothing is kept.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub async fn text(State(node): State<Arc<Node>>) -> Response {
     replica_metrics(&volumes, &mut page);
     let attached: Vec<_> = node.volumes.all();
     volume_metrics(&attached, &volumes, &mut page);
+    failure_metrics(&mut page, &node.volumes.failed_since_start());
     ([("content-type", TYPE)], page.0).into_response()
 }
 
@@ -276,19 +278,21 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
     for (attached, volume) in &pairs {
         page.line("volume_memory_bytes", &[("volume", attached.name())], volume.memory.0);
     }
-    failure_metrics(page, &pairs);
     let items: Vec<_> =
         pairs.iter().map(|(a, v)| (vec![("volume", a.name())], &v.counters.kinds)).collect();
     kinds(page, "volume_request", "requests of clients", &items);
 }
 
-/// Requests that failed, by kind and cause.
-fn failure_metrics(page: &mut Page, pairs: &[(&Arc<Attached>, &VolumeStatus)]) {
+/// Requests that failed, by kind and cause, also of volumes that are detached by now.
+fn failure_metrics(page: &mut Page, failed: &BTreeMap<String, Vec<Failure>>) {
     type Value = fn(&Failure) -> u64;
     let families: [(&str, &str, &str, Value); 3] = [
-        ("volume_failed_requests_total", "counter", "Requests of clients that failed.", |f| {
-            f.count
-        }),
+        (
+            "volume_failed_requests_total",
+            "counter",
+            "Requests of clients that failed since the start of the daemon.",
+            |f| f.count,
+        ),
         (
             "volume_failed_requests_first_seconds",
             "gauge",
@@ -304,10 +308,10 @@ fn failure_metrics(page: &mut Page, pairs: &[(&Arc<Attached>, &VolumeStatus)]) {
     ];
     for (name, kind, help, value) in families {
         page.head(name, kind, help);
-        for (attached, volume) in pairs {
-            for failure in volume.counters.failures.iter() {
+        for (volume, failures) in failed {
+            for failure in failures {
                 let (kind, cause) = (failure.kind, cause(failure.error));
-                let labels = [("volume", attached.name()), ("kind", kind), ("cause", cause)];
+                let labels = [("volume", volume.as_str()), ("kind", kind), ("cause", cause)];
                 page.line(name, &labels, value(failure));
             }
         }

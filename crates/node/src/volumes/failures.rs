@@ -1,5 +1,6 @@
-//! Requests of clients that were answered with an error, for the log, the events and the status.
-//! What failed is known until somebody attaches the volume here again to be used, or the daemon ends.
+//! Requests of clients that were answered with an error, for the log, the events, the status and the
+//! metrics. What failed is known until somebody attaches the volume here again to be used, or the
+//! daemon ends; the metrics count on until the daemon ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,10 @@ pub(super) struct Failed(Mutex<BTreeMap<VolumeId, OfVolume>>);
 /// What failed of one volume, by kind and error.
 #[derive(Debug, Default, Clone)]
 struct OfVolume {
+    /// What it was called last.
+    name: String,
+    /// Of uses before this one, for the metrics.
+    earlier: Vec<Failure>,
     /// As its primary counts: the newest counters are the whole.
     of_primary: Vec<Failure>,
     /// Of primaries before it, which this node made by itself.
@@ -37,18 +42,26 @@ impl OfVolume {
 
     /// All that failed, if this is what its primary counts.
     fn beside<'a>(&self, of_primary: impl Iterator<Item = &'a Failure>) -> Vec<Failure> {
-        let mut all = self.before.clone();
-        for failure in of_primary {
-            match all.iter_mut().find(|f| is_same(f, failure)) {
-                Some(before) => {
-                    before.count += failure.count;
-                    before.last = failure.last;
-                }
-                None => all.push(*failure),
-            }
-        }
-        all
+        together(self.before.clone(), of_primary)
     }
+}
+
+/// The sums, by kind and error, of what failed before and later.
+fn together<'a>(
+    mut all: Vec<Failure>,
+    later: impl IntoIterator<Item = &'a Failure>,
+) -> Vec<Failure> {
+    for failure in later {
+        match all.iter_mut().find(|f| is_same(f, failure)) {
+            Some(before) => {
+                before.count += failure.count;
+                before.first = before.first.min(failure.first);
+                before.last = before.last.max(failure.last);
+            }
+            None => all.push(*failure),
+        }
+    }
+    all
 }
 
 fn is_same(one: &Failure, other: &Failure) -> bool {
@@ -59,13 +72,37 @@ impl Failed {
     /// It is attached again by itself: its next primary counts from nothing.
     pub(super) fn begin_anew(&self, volume: VolumeId) {
         if let Some(known) = lock(&self.0).get_mut(&volume) {
-            *known = OfVolume { before: known.all(), of_primary: Vec::new() };
+            (known.before, known.of_primary) = (known.all(), Vec::new());
         }
     }
 
     /// Somebody attaches it to be used.
     pub(super) fn forget(&self, volume: VolumeId) {
-        lock(&self.0).remove(&volume);
+        if let Some(known) = lock(&self.0).get_mut(&volume) {
+            known.earlier = together(std::mem::take(&mut known.earlier), &known.all());
+            (known.before, known.of_primary) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// All that has failed since the daemon's start, by the names of volumes; those of `attached`
+    /// are called so now. A name that another volume had before counts once.
+    pub(crate) fn since_start<'a>(
+        &self,
+        attached: impl Iterator<Item = (VolumeId, &'a str)>,
+    ) -> BTreeMap<String, Vec<Failure>> {
+        let mut volumes = lock(&self.0);
+        for (volume, name) in attached {
+            if let Some(known) = volumes.get_mut(&volume) {
+                name.clone_into(&mut known.name);
+            }
+        }
+        let mut by_name: BTreeMap<String, Vec<Failure>> = BTreeMap::new();
+        for known in volumes.values() {
+            let all = together(known.earlier.clone(), &known.all());
+            let before = by_name.remove(&known.name).unwrap_or_default();
+            by_name.insert(known.name.clone(), together(before, &all));
+        }
+        by_name
     }
 
     /// What has failed, as far as it was told; `node` is the name of this one.
@@ -85,16 +122,19 @@ impl Failed {
         known.beside(of_primary.iter()).iter().map(|failure| described(node, failure)).collect()
     }
 
-    fn note(&self, volume: VolumeId, failure: Failure) {
+    fn note(&self, volume: VolumeId, name: &str, failure: Failure) {
         let mut volumes = lock(&self.0);
-        let known = &mut volumes.entry(volume).or_default().of_primary;
+        let known = volumes.entry(volume).or_default();
+        name.clone_into(&mut known.name);
+        let known = &mut known.of_primary;
         match known.iter_mut().find(|f| is_same(f, &failure)) {
             Some(before) => *before = failure,
             None => known.push(failure),
         }
         if volumes.len() > MAX_VOLUMES {
             let last = |known: &OfVolume| {
-                known.before.iter().chain(&known.of_primary).map(|failure| failure.last).max()
+                let all = [&known.earlier, &known.before, &known.of_primary];
+                all.into_iter().flatten().map(|failure| failure.last).max()
             };
             let oldest = volumes.iter().min_by_key(|(_, known)| last(known));
             if let Some(oldest) = oldest.map(|(volume, _)| *volume) {
@@ -105,11 +145,17 @@ impl Failed {
 }
 
 impl Volumes {
+    /// All requests that have failed here since the daemon's start, by the names of volumes.
+    pub(crate) fn failed_since_start(&self) -> BTreeMap<String, Vec<Failure>> {
+        let attached = self.all();
+        self.failed.since_start(attached.iter().map(|attached| (attached.id, attached.name())))
+    }
+
     /// Requests have failed: for the log, and for the volume's events.
     pub fn requests_failed(&self, node: &Arc<Node>, volume: VolumeId, failure: Failure) {
-        self.failed.note(volume, failure);
         let attached = self.get(volume);
         let name = attached.as_ref().map_or_else(|| volume.to_string(), |a| a.name().to_owned());
+        self.failed.note(volume, &name, failure);
         let message = sentence(&failure);
         tracing::warn!(volume = name, cause = cause(failure.error), "{message}");
         if let Some(attached) = attached {
@@ -186,8 +232,8 @@ mod tests {
     #[test]
     fn what_failed_is_known_until_the_volume_is_used_again() {
         let failed = Failed::default();
-        failed.note(VolumeId(1), failure(1, 5));
-        failed.note(VolumeId(1), failure(7, 9));
+        failed.note(VolumeId(1), "web", failure(1, 5));
+        failed.note(VolumeId(1), "web", failure(7, 9));
         let told = failed.of("n1", VolumeId(1));
         assert_eq!((told.len(), told[0].count, told[0].last), (1, 7, 9));
         assert_eq!(told[0].cause, "no-coordinator");
@@ -198,21 +244,43 @@ mod tests {
     }
 
     #[test]
+    fn the_metrics_count_on_when_a_volume_is_detached_and_used_again() {
+        let failed = Failed::default();
+        failed.note(VolumeId(1), "web", failure(7, 9));
+        let count = || {
+            let all = failed.since_start([(VolumeId(1), "web")].into_iter());
+            all["web"].iter().map(|failure| failure.count).sum::<u64>()
+        };
+        assert_eq!(count(), 7);
+        failed.forget(VolumeId(1));
+        assert_eq!(count(), 7, "it is used again");
+        failed.note(VolumeId(1), "web", failure(2, 20));
+        failed.begin_anew(VolumeId(1));
+        failed.note(VolumeId(1), "web", failure(1, 30));
+        assert_eq!(count(), 10);
+        // One of the same name, as after a deletion, has no line of its own.
+        failed.note(VolumeId(2), "web", failure(1, 40));
+        assert_eq!(count(), 11);
+        let renamed = failed.since_start([(VolumeId(1), "www")].into_iter());
+        assert_eq!((renamed["www"][0].count, renamed["web"][0].count), (10, 1));
+    }
+
+    #[test]
     fn what_failed_before_an_eviction_is_counted_on() {
         let failed = Failed::default();
         failed.begin_anew(VolumeId(1));
         assert!(failed.of("n1", VolumeId(1)).is_empty());
-        failed.note(VolumeId(1), failure(7, 9));
+        failed.note(VolumeId(1), "web", failure(7, 9));
         failed.begin_anew(VolumeId(1));
         let count = || failed.of("n1", VolumeId(1)).iter().map(|told| told.count).sum::<u64>();
         assert_eq!(count(), 7);
-        failed.note(VolumeId(1), failure(1, 20));
-        failed.note(VolumeId(1), failure(2, 21));
+        failed.note(VolumeId(1), "web", failure(1, 20));
+        failed.note(VolumeId(1), "web", failure(2, 21));
         assert_eq!(count(), 9);
         let told = &failed.of("n1", VolumeId(1))[0];
         assert_eq!((told.first, told.last), (9, 21));
         failed.begin_anew(VolumeId(1));
-        failed.note(VolumeId(1), failure(1, 30));
+        failed.note(VolumeId(1), "web", failure(1, 30));
         assert_eq!(count(), 10);
     }
 
@@ -220,7 +288,7 @@ mod tests {
     fn of_too_many_volumes_the_oldest_is_forgotten() {
         let failed = Failed::default();
         for volume in 0..=MAX_VOLUMES as u128 {
-            failed.note(VolumeId(volume), failure(1, 1000 - volume as u64));
+            failed.note(VolumeId(volume), "web", failure(1, 1000 - volume as u64));
         }
         assert!(
             failed.of("n1", VolumeId(MAX_VOLUMES as u128)).is_empty(),
