@@ -3,7 +3,7 @@
 //! A disk is a block device, which holds one replica, or a directory, which holds one file for
 //! each. All calls block on the disks: they belong on a thread that may.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,6 +134,8 @@ struct Known {
     /// That file has other names.
     has_other_names: bool,
     last_error: Option<LastError>,
+    /// What its volume is called now, as the coordinator has told it.
+    called: Option<String>,
 }
 
 #[derive(Debug)]
@@ -439,6 +441,16 @@ impl Disks {
         disks
     }
 
+    /// Calls the replicas here by the names that their volumes have now.
+    pub fn learn_names(&self, names: &BTreeMap<VolumeId, String>) {
+        for known in self.lock().iter_mut().flat_map(|entry| &mut entry.replicas) {
+            let volume = known.superblock.as_ref().map(|superblock| superblock.volume);
+            if let Some(name) = volume.and_then(|volume| names.get(&volume)) {
+                known.called = Some(name.clone());
+            }
+        }
+    }
+
     /// Name of the disk that holds a replica.
     #[must_use]
     pub fn disk_of(&self, replica: ReplicaId) -> Option<String> {
@@ -559,12 +571,15 @@ impl Known {
             identity: None,
             has_other_names: false,
             last_error: None,
+            called: None,
         }
     }
 
-    /// The name that its volume had when it was made; `?` if that can't be read.
+    /// The name of its volume as far as the coordinator has told, else that which the volume had
+    /// when the replica was made; `?` if that can't be read.
     fn volume_name(&self) -> &str {
-        self.superblock.as_ref().map_or("?", |superblock| &superblock.name)
+        let made_as = || self.superblock.as_ref().map_or("?", |superblock| &superblock.name);
+        self.called.as_deref().unwrap_or_else(made_as)
     }
 
     fn describe(&self) -> DiskReplica {
@@ -572,7 +587,7 @@ impl Known {
         DiskReplica {
             id: superblock.map(|s| s.replica.to_string()),
             volume_id: superblock.map(|s| s.volume.to_string()),
-            volume: superblock.map(|s| s.name.clone()),
+            volume: superblock.map(|_| self.volume_name().to_owned()),
             mirror: superblock.map(|s| s.mirror as usize),
             size: superblock.map(|s| s.data_length),
             unallocated: None,

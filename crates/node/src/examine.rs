@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use evenkeel_api::sizes::{self, compared};
 use evenkeel_api::types::{
     CopyVerdict, Examined, ExaminedCopy, ExaminedReplica, ReplicaProblem, ReplicaVerdict,
 };
@@ -201,11 +202,9 @@ fn fill(examined: &mut Examined, file: &File, newest: &Newest) {
     }
     let end = length_of(superblock);
     if examined.size < end {
+        let [size, end] = compared(examined.size, end);
         examined.problems.push(ReplicaProblem {
-            why: format!(
-                "it has {} bytes and its superblock says {end}: it was cut off",
-                examined.size
-            ),
+            why: format!("it has {size} and its superblock says {end}: it was cut off"),
             action: "Restore all of it, or remove this replica from its volume and add another one"
                 .into(),
         });
@@ -247,7 +246,9 @@ fn unusable(path: &Path, size: u64, error: &NewestError) -> (ReplicaVerdict, Vec
             let what = signature(path, size);
             let what = what.map_or_else(String::new, |found| format!("; it holds {found}"));
             let why = match size < COPY_B_OFFSET {
-                true => format!("it holds no replica: its {size} bytes are too few for one{what}"),
+                true => {
+                    format!("it holds no replica: {} are too few for one{what}", sizes::size(size))
+                }
                 false => format!(
                     "it holds no replica: there is no evenkeel superblock at either place{what}"
                 ),
@@ -259,7 +260,7 @@ fn unusable(path: &Path, size: u64, error: &NewestError) -> (ReplicaVerdict, Vec
             )
         }
         NewestError::Neither { a: FormatError::Unreadable, b: FormatError::Unreadable } => {
-            let why = format!("neither superblock can be read, and it has {size} bytes");
+            let why = format!("neither superblock can be read, and it has {}", sizes::size(size));
             (ReplicaVerdict::Unusable, why, "Check the path, and the disk: see the kernel's log")
         }
         NewestError::Newer { .. } => (

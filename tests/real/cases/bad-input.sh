@@ -57,7 +57,7 @@ disks() {
     refused 1 "none" ek 1 disk add "$work/none"
     truncate -s 512K "$work/small"
     small=$(losetup --show -f "$work/small")
-    refused 1 "bytes larger" ek 1 disk add "$small"
+    refused 1 "512K least larger" ek 1 disk add "$small"
     truncate -s 128M "$work/ext4"
     mkfs.ext4 -q "$work/ext4"
     loop=$(losetup --show -f "$work/ext4")

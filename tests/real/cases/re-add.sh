@@ -46,8 +46,8 @@ full() {
         ek $n volume status $vol > "$work/status"
         grep -q "its disk was full: make room on it, then bring it back" "$work/status" || die "n$n does not say what to do: $(< "$work/status")"
     done
-    refused 4 "full bytes free" ek 2 disk add "$work/mnt/other"
-    refused 1 "full bytes free" ek 1 volume create thin$vol --size 32M --replicas 1 --on n2:disk --thin
+    refused 4 "full are free" ek 2 disk add "$work/mnt/other"
+    refused 1 "full are free" ek 1 volume create thin$vol --size 32M --replicas 1 --on n2:disk --thin
     rm "$work"/mnt/filler*
     ek 2 replica re-add $vol n2:disk --wait --timeout 1m --quiet
 }

@@ -70,7 +70,7 @@ pub struct DiskReplica {
     pub id: Option<String>,
     /// The volume's identity.
     pub volume_id: Option<String>,
-    /// The volume's name, as the superblock tells it.
+    /// The volume's name; without the coordinator the one that it had when the replica was made.
     pub volume: Option<String>,
     /// Index of its mirror in the stripe.
     pub mirror: Option<usize>,

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use evenkeel_api::sizes::compared;
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 use evenkeel_format::{
@@ -75,7 +76,8 @@ fn open_free(path: &Path, what: &str) -> Result<(File, u64), ApiError> {
     })?;
     let size = probe::length(&file).map_err(|e| system(what, &e))?;
     if size < SMALLEST {
-        let why = format!("it has {size} bytes; {SMALLEST} are the least");
+        let [size, least] = compared(size, SMALLEST);
+        let why = format!("it has {size}; {least} are the least");
         return refuse(ErrorCode::DiskTooSmall, why, "Choose a larger disk");
     }
     Ok((file, size))
@@ -275,7 +277,8 @@ pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<
     if length <= size {
         return Ok(());
     }
-    let why = format!("it takes {length} bytes and the disk has {size}");
+    let [length, size] = compared(length, size);
+    let why = format!("it takes {length} and the disk has {size}");
     Err(ApiError::new(ErrorCode::DiskTooSmall, what, why, "Choose another disk"))
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use evenkeel_api::sizes::{compared, size};
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 use evenkeel_format::{Superblock, SuperblockCopy};
@@ -293,11 +294,14 @@ pub(super) fn available(path: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
-/// How much room is needed, at most, and how much there is, in bytes.
+/// How much room is needed, at most, and how much there is.
 pub(super) fn room(needed: u64, free: Option<u64>) -> String {
     match free {
-        Some(free) => format!("{needed} bytes are needed and {free} are free"),
-        None => format!("{needed} bytes are needed"),
+        Some(free) => {
+            let [needed, free] = compared(needed, free);
+            format!("{needed} are needed and {free} are free")
+        }
+        None => format!("{} are needed", size(needed)),
     }
 }
 
@@ -307,11 +311,12 @@ pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<
     if length <= free || new.thin {
         return Ok(());
     }
+    let [length, free] = compared(length, free);
     Err(ApiError::new(
         ErrorCode::DiskTooSmall,
         what,
         format!(
-            "it takes {length} bytes and {free} are free (what sparse replicas were promised is not)"
+            "it takes {length} and {free} are free (what sparse replicas were promised is not)"
         ),
         "Choose another disk or a smaller size, or promise more than there is (--thin)",
     ))

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use evenkeel_api::sizes;
 use evenkeel_format::{
     DISK_MARK_LENGTH, DISK_MARK_OFFSETS, SUPERBLOCK_LENGTH, SuperblockBytes, decode_disk_mark,
     encode_disk_mark,
@@ -88,7 +89,7 @@ impl DeviceIdentity {
 
 impl fmt::Display for DeviceIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the one with mark {} ({} bytes", short(self.mark), self.size)?;
+        write!(f, "the one with mark {} ({}", short(self.mark), sizes::size(self.size))?;
         match &self.serial {
             Some(serial) => write!(f, ", {serial})"),
             None => f.write_str(")"),
@@ -114,7 +115,7 @@ pub(super) fn describe_found(file: &File, path: &Path, signature: Option<&str>) 
         (None, Some(signature)) => format!("which holds {signature}"),
         (None, None) => "which holds nothing known".to_owned(),
     };
-    let size = probe::length(file).map_or(String::new(), |size| format!("{size} bytes"));
+    let size = probe::length(file).map_or(String::new(), sizes::size);
     let number = probe::device_number(path).ok().flatten();
     let serial = number.and_then(probe::serial).map_or(String::new(), |s| format!(", {s}"));
     format!("one {mark} ({size}{serial}), {content}")

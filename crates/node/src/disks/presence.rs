@@ -241,7 +241,7 @@ impl Disks {
     pub fn files_gone(&self) -> Vec<String> {
         let gone = |entry: &Entry, known: &Known| {
             let KnownState::FileGone(why) = &known.state else { return None };
-            let volume = &known.superblock.as_ref()?.name;
+            let volume = known.volume_name();
             Some(format!("disk {}: the replica of {volume}: {why}", entry.record.name))
         };
         let entries = self.lock();

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use evenkeel_api::sizes::compared;
 use evenkeel_format::{
     ALLOCATION_OFFSET, AllocationMap, COPY_A_OFFSET, COPY_B_OFFSET, Newest, NewestError,
     SUPERBLOCK_LENGTH, Superblock, SuperblockBytes, SuperblockCopy, disk_length, newest,
@@ -84,7 +85,8 @@ pub(super) fn inspect(
     let length = probe::length(&file).map_err(Unreadable::System)?;
     let end = length_of(superblock);
     let problem = if length < end {
-        Some(format!("it has {length} bytes and its superblock says {end}: it was cut off"))
+        let [length, end] = compared(length, end);
+        Some(format!("it has {length} and its superblock says {end}: it was cut off"))
     } else if superblock.view.geometry.block_size < block_size {
         Some(format!(
             "its volume has blocks of {} bytes and the disk permits direct I/O in units of {block_size} only",

@@ -44,6 +44,30 @@ async fn a_volume_is_renamed_while_nobody_has_it_or_waits_for_it() {
     nodes[1].detach("records").await;
 }
 
+/// The name that a volume has now, also where its replica is closed, and what refuses a disk's removal.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_disks_calls_a_stopped_volume_by_its_new_name() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("music", 2).await;
+    nodes[0].ok("POST", "/v1/volumes/music/rename", json!({"name": "records"})).await;
+    nodes[0].ok("POST", "/v1/volumes/records/stop", Value::Null).await;
+    let list = nodes[0].get("/v1/disks?all=true").await;
+    assert!(list["disks"].as_array().is_some_and(|disks| disks.len() == 2), "{list:#}");
+    for disk in list["disks"].as_array().unwrap() {
+        assert_eq!(disk["replicas"][0]["volume"], "records", "{list:#}");
+        assert!(!disk.to_string().contains("music"), "{disk:#}");
+    }
+    let refused = nodes[1].refused("DELETE", "/v1/disks/d", Value::Null, "disk-has-replicas").await;
+    let why = refused["why"].as_str().unwrap();
+    assert!(why.contains("records") && !why.contains("music"), "{why}");
+    // Without the coordinator it is called as it was told last.
+    nodes[0].crash().await;
+    nodes[1]
+        .until("/v1/disks", |list| list["disks"][0]["replicas"][0]["volume"] == "records")
+        .await;
+}
+
 /// Superblocks keep the name that the volume had when its replicas were made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_two_volumes_have_had_tells_nothing_without_the_coordinator() {

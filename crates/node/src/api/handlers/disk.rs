@@ -21,6 +21,7 @@ pub async fn list(
     Query(query): Query<DisksQuery>,
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<DisksAnswer>, Refusal> {
+    local::learn_names(&node).await;
     let (disks, warnings) = match query.all && !forwarded {
         true => cluster::disks(&node).await?,
         false => (node.blocking(|node| Ok(node.disks.list())).await?, Vec::new()),
@@ -56,6 +57,7 @@ pub async fn remove(
     Path(name): Path<String>,
 ) -> Result<Json<DoneAnswer>, Refusal> {
     let message = format!("disk {name} is removed");
+    local::learn_names(&node).await;
     let unwanted = local::unwanted_on(&node, &name).await;
     node.blocking(move |node| node.disks.remove(&name, &unwanted)).await?;
     Ok(Json(DoneAnswer { version: VERSION, message }))

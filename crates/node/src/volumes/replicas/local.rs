@@ -11,7 +11,7 @@ use evenkeel_format::Superblock;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::make::tell_in_the_end;
-use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, ViewText};
+use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, StoredVolume, ViewText};
 use crate::disks::NewReplica;
 use crate::late_disks;
 use crate::node::Node;
@@ -138,6 +138,22 @@ pub async fn told_of_unwanted(node: &Node, found: &[Superblock]) -> Vec<String> 
         ));
     }
     told
+}
+
+/// How long the coordinator may take to tell the names of volumes.
+const NAMES: Duration = Duration::from_secs(1);
+
+/// Has this node's replicas called by the names that their volumes have now: a superblock keeps the
+/// name that its volume had when the replica was made. Without the coordinator they are called as
+/// they were.
+pub async fn learn_names(node: &Node) {
+    if !node.coordinator.status().reachable {
+        return;
+    }
+    let asked = node.coordinator.call_once(Request::Volumes);
+    let Ok(Ok(Answer::Volumes(volumes))) = timeout(NAMES, asked).await else { return };
+    let named = |stored: StoredVolume| Some((stored.record.id.parse().ok()?, stored.record.name));
+    node.disks.learn_names(&volumes.into_iter().filter_map(named).collect());
 }
 
 /// The name of a replica's volume now, or the one that the replica knows if there is no such volume
