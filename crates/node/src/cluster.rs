@@ -36,21 +36,27 @@ pub async fn nodes(node: &Node) -> Vec<NodeLiveness> {
 /// and this node be cut off.
 #[must_use]
 pub fn isolation(node: &Node) -> Option<String> {
-    let here = node.identity.node.to_string();
-    let (own, others): (Vec<_>, Vec<_>) =
-        node.coordinator.nodes().into_iter().partition(|member| member.node.id == here);
-    let serves = own.iter().any(|member| member.coordinator) && node.coordinator.status().reachable;
-    serves.then(|| alone(&node.identity.name, &others)).flatten()
-}
-
-/// The same, of what is known of the other nodes.
-fn alone(here: &str, others: &[NodeLiveness]) -> Option<String> {
-    let hears_nobody = !others.is_empty() && others.iter().all(|member| !member.may_live);
-    hears_nobody.then(|| {
+    hears_nobody(node).then(|| {
+        let here = &node.identity.name;
         format!(
             "the coordinator hears no node but its own, {here}: unless all others are down, {here} is cut off from them. Ask one of them before you take a volume over"
         )
     })
+}
+
+/// Whether the coordinator is on this node, and hears no other.
+#[must_use]
+pub fn hears_nobody(node: &Node) -> bool {
+    let here = node.identity.node.to_string();
+    let (own, others): (Vec<_>, Vec<_>) =
+        node.coordinator.nodes().into_iter().partition(|member| member.node.id == here);
+    let serves = own.iter().any(|member| member.coordinator) && node.coordinator.status().reachable;
+    serves && are_silent(&others)
+}
+
+/// The same, of what is known of the other nodes.
+fn are_silent(others: &[NodeLiveness]) -> bool {
+    !others.is_empty() && others.iter().all(|member| !member.may_live)
 }
 
 /// What a request to another node ends with that could not be asked.

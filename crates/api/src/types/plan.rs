@@ -35,12 +35,28 @@ pub struct PlanAnswer {
 }
 
 /// Of which change of a volume the plan is asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ChangePlanQuery {
     /// Copies of each mirror, as in the change.
     pub replicas: usize,
+    /// Permit a node that holds another replica of the mirror.
+    #[serde(default)]
+    pub same_node: bool,
+    /// Promise more than there is.
+    #[serde(default)]
+    pub thin: bool,
+}
+
+impl ChangePlanQuery {
+    /// As a part of a path. What older software does not know stands there only if it is asked for.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let same_node = if self.same_node { "&same_node=true" } else { "" };
+        let thin = if self.thin { "&thin=true" } else { "" };
+        format!("?replicas={}{same_node}{thin}", self.replicas)
+    }
 }
 
 /// Of which disk the plan is asked for, as in the request to add it.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    ChangeAnswer, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest, DeleteVolumeAnswer,
-    Plan, RebuildRate, RenameVolumeRequest, StopAnswer, VolumeBitmap, VolumeProtocol,
+    ChangeAnswer, ChangePlanQuery, ChangeVolumeRequest, CreateVolumeAnswer, CreateVolumeRequest,
+    DeleteVolumeAnswer, Plan, RebuildRate, RenameVolumeRequest, StopAnswer, VolumeBitmap,
+    VolumeProtocol,
 };
 
 use super::agree::{Question, agree, names};
@@ -164,8 +165,10 @@ fn agree_to_fewer(
 ) -> Result<Option<Plan>, Failure> {
     let name = &args.name;
     let path = routes::fill(routes::CHANGE_PLAN, &[name]);
+    let (replicas, same_node, thin) = (usize::from(copies), args.same_node, args.thin);
+    let query = ChangePlanQuery { replicas, same_node, thin };
     let question = Question {
-        plan: &format!("{path}?replicas={copies}"),
+        plan: &(path + &query.text()),
         refused: format!("volume `{name}` was not changed"),
         again: format!("evenkeel volume change {name} --replicas {copies} --yes"),
         always: false,

@@ -1,6 +1,7 @@
 //! What the core tells, in sentences for people.
 
 use evenkeel_api::ErrorCode;
+use evenkeel_api::sizes::size;
 use evenkeel_api::types::{self, MirrorStatus, ReplicaRole, ReplicaStatus};
 use evenkeel_core::primary::{EndReason, Mismatch, Note, Waiting};
 use evenkeel_core::view::Cause;
@@ -40,7 +41,8 @@ pub(super) fn note(
             "requests wait for the coordinator: a view has to change".into()
         }
         Note::Rewritten { offset, length } => format!(
-            "{length} bytes at {offset} could not be read from one replica; they were read from another one, and rewritten"
+            "{} at byte {offset} could not be read from one replica; it was read from another one, and rewritten",
+            size(*length)
         ),
         Note::Lagging { replica, took, others } => format!(
             "writes of the replica on {} took {} ms in the median, those of the others {} ms: it leaves for a while",
@@ -52,13 +54,16 @@ pub(super) fn note(
             "a verify found all in-sync replicas identical".into()
         }
         Note::Verified { different, damaged, unreadable } => format!(
-            "a verify found {different} bytes that differ between replicas, {damaged} that contradict their checksums, and {unreadable} that could not be read"
+            "a verify found {} that differ between replicas, {} that contradict their checksums, and {} that could not be read",
+            size(*different),
+            size(*damaged),
+            size(*unreadable),
         ),
         Note::Evicted(node) => format!(
             "the primary on node {} was evicted: no replica had answered it for longer than its lease, three times over; what it left open is copied anew",
             name(*node)
         ),
-        Note::Grown(size) => format!("it has {} now", evenkeel_api::sizes::size(*size)),
+        Note::Grown(bytes) => format!("it has {} now", size(*bytes)),
         Note::Resumed => "requests go on".into(),
         Note::ViewRefused(generation, why) => format!(
             "the coordinator tells of a view {generation} {}: the volume goes on by the one before, as if the coordinator were away. Its database is damaged: restore that, or put the volume together from its disks (evenkeel volume assemble)",
@@ -179,8 +184,13 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
     text.to_owned()
 }
 
-/// What to do when an attach ended so, and its code.
-pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str) {
+/// What to do when an attach of this volume ended so, and its code.
+pub(super) fn attach_failed(reason: EndReason, volume: &str) -> (ErrorCode, String) {
+    let (code, advice) = advice(reason);
+    (code, advice.replace("NAME", volume))
+}
+
+const fn advice(reason: EndReason) -> (ErrorCode, &'static str) {
     match reason {
         EndReason::NoCoordinator => {
             (ErrorCode::NoCoordinator, "Start the coordinator's node, or repair the network")
@@ -191,7 +201,7 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         ),
         EndReason::StaleClone(_) => (
             ErrorCode::StaleClone,
-            "Put its newest disk back, or start the nodes of the others; to go on from the stale clone: `evenkeel volume assemble --force`",
+            "Put its newest disk back, or start the nodes of the others; to go on from the stale clone: `evenkeel volume assemble NAME --force`",
         ),
         EndReason::NoVolume => (ErrorCode::NoSuchVolume, "See `evenkeel volume list`"),
         EndReason::Fenced => {
@@ -199,15 +209,15 @@ pub(super) const fn attach_failed(reason: EndReason) -> (ErrorCode, &'static str
         }
         EndReason::CoordinatorBehind => (
             ErrorCode::WrongState,
-            "Put the coordinator's newest database back, or go on from what the disks say: `evenkeel volume assemble`",
+            "Put the coordinator's newest database back, or go on from what the disks say: `evenkeel volume assemble NAME`",
         ),
         EndReason::Unconfirmed(_) => (
             ErrorCode::Incomplete,
-            "Start its node and attach again; if it has gone on elsewhere, or its disk is lost: `evenkeel volume assemble`, with `--keep` or `--force`",
+            "Start its node and attach again; if it has gone on elsewhere, or its disk is lost: `evenkeel volume assemble NAME`, with `--keep` or `--force`",
         ),
         EndReason::NotReached(_) => (
             ErrorCode::NoData,
-            "Repair the network between that node and this one, or have the replica leave: `evenkeel replica fail`",
+            "Repair the network between that node and this one, or have the replica leave: `evenkeel replica fail NAME NODE:DISK`",
         ),
         EndReason::PredecessorLives => (
             ErrorCode::TimedOut,

@@ -40,10 +40,16 @@ async fn fewer_copies_spare_the_node_where_it_is_attached_and_go_as_agreed() {
     assert_eq!(places, ["b:d"], "{planned:#}");
     let left: Vec<_> = planned["plan"]["leaves"][0]["in_sync"].as_array().unwrap().clone();
     assert!(left.contains(&json!("a:d")) && left.contains(&json!("c:d")), "{planned:#}");
-    assert_eq!(
-        listed(&nodes[1].get("/v1/volumes/web/plans/change?replicas=4").await, "removes").0.len(),
-        0
-    );
+    // There is no fourth node: refused whole, and so is its plan.
+    let more = "/v1/volumes/web/plans/change?replicas=4";
+    nodes[1].refused("GET", more, Value::Null, "not-enough-disks").await;
+    let request = json!({"replicas": 4});
+    nodes[1].refused("PATCH", "/v1/volumes/web", request, "not-enough-disks").await;
+    let planned = nodes[1].get(&format!("{more}&same_node=true")).await;
+    assert_eq!(listed(&planned, "removes").0.len(), 0);
+    let message = planned["message"].as_str().unwrap();
+    assert!(message.starts_with("replicas of volume web would be added on "), "{message}");
+    assert!(message.ends_with(":d"), "{message}");
     assert_eq!(homes(&nodes[0], "web").await, ["a", "b", "c"], "a plan changes nothing");
 
     let other = "11111111-1111-1111-1111-111111111111";

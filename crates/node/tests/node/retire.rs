@@ -74,8 +74,8 @@ async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() 
     let living = b.refused("DELETE", "/v1/nodes/c", Value::Null, "node-in-use").await;
     let advice = living["do"].as_str().unwrap();
     assert!(advice.starts_with("If it has died, wait 3 s and try again; "), "{advice}");
-    assert!(advice.contains("replica move music c:d --to NODE"), "{advice}");
     assert!(advice.contains("detach film --node c"), "{advice}");
+    assert!(advice.contains("volume music: no other node can take c:d: "), "{advice}");
 
     c.crash().await;
     is_dead(a, "c").await;
@@ -242,6 +242,66 @@ async fn whoever_hears_of_a_newer_membership_lets_nobody_in_before_it_has_fetche
     for node in &mut nodes {
         node.stop().await;
     }
+}
+
+/// A shared volume's other primaries evict a dead one some leases after it has died, which may be
+/// later than it counts as dead: nothing is removed before.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_of_a_shared_volume_go_only_when_the_dead_primary_is_evicted() {
+    let place = Place::new();
+    let mut nodes = Vec::new();
+    for name in ["a", "b", "c"] {
+        let mut node = TestNode::new(&place, name);
+        node.config.times.lease_ms = 4000;
+        node.start().await.unwrap();
+        node.add_disk("d").await;
+        nodes.push(node);
+    }
+    nodes[0].until("/v1/nodes", |n| n["nodes"].as_array().is_some_and(|all| all.len() == 3)).await;
+    let web = json!({"name": "web", "size": 4 << 20, "replicas": 3, "primaries": 2});
+    nodes[0]
+        .until("/v1/disks?all=true", |d| d["disks"].as_array().is_some_and(|all| all.len() == 3))
+        .await;
+    nodes[0].ok("POST", "/v1/volumes", web).await;
+    nodes[0].attach("web").await;
+    nodes[2].attach("web").await;
+    nodes[2].crash().await;
+    is_dead(&nodes[0], "c").await;
+    let primaries = nodes[0].get("/v1/volumes/web").await["volume"]["primaries"].clone();
+    assert_eq!(primaries.as_array().unwrap().len(), 2, "c is not evicted yet: {primaries:#}");
+    let plan = nodes[0].get("/v1/nodes/c/plan").await;
+    let lost = plan["plan"]["removes"][0]["id"].as_str().unwrap();
+    assert!(!plan["message"].as_str().unwrap().contains("hears none"), "{plan:#}");
+    let done = nodes[0].ok("DELETE", &format!("/v1/nodes/c?removes={lost}"), Value::Null).await;
+    assert_eq!(done["removed"], true, "{done:#}");
+    let web = &nodes[0].get("/v1/volumes/web").await["volume"];
+    assert_eq!(web["primaries"].as_array().unwrap().len(), 1, "{web:#}");
+    assert_eq!(replicas(&nodes[0], "web").await, 2);
+
+    // A coordinator that hears nobody says so with the plan.
+    nodes[1].crash().await;
+    is_dead(&nodes[0], "b").await;
+    let plan = nodes[0].get("/v1/nodes/b/plan").await;
+    let message = plan["message"].as_str().unwrap();
+    assert!(message.contains("this coordinator hears none of the other nodes"), "{plan:#}");
+}
+
+/// Right after its start a coordinator has heard nobody: a node that is long dead is neither alive
+/// nor was it a moment ago.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_not_heard_yet_is_not_called_alive() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    nodes[1].crash().await;
+    is_dead(&nodes[0], "b").await;
+    nodes[0].stop().await;
+    nodes[0].restart().await;
+    let refused = nodes[0].refused("GET", "/v1/nodes/b/plan", Value::Null, "node-in-use").await;
+    let why = refused["why"].as_str().unwrap();
+    assert!(why.contains("the coordinator has just started, and has not heard it yet"), "{why}");
+    is_dead(&nodes[0], "b").await;
+    nodes[0].until("/v1/nodes/b/plan", |plan| plan["plan"]["removes"].is_array()).await;
 }
 
 /// What is cut off between two volumes has taken the replicas out of the first; the same command

@@ -93,7 +93,7 @@ pub async fn change(
     Query(query): Query<ChangePlanQuery>,
     Forwarded(forwarded): Forwarded,
 ) -> Result<Json<PlanAnswer>, Refusal> {
-    Ok(Json(plan::change(&node, &volume, query.replicas, forwarded).await?))
+    Ok(Json(plan::change(&node, &volume, &query, forwarded).await?))
 }
 
 /// What putting volumes together would keep and discard. What would be refused of a volume is told

@@ -302,7 +302,7 @@ async fn of_unknown(node: &Node, volume: &str, error: ApiError) -> Failed {
 
 /// What the coordinator says of wishes is as old as its database.
 fn outdated(what: &str, why: &str) -> ApiError {
-    let (code, advice) = messages::attach_failed(EndReason::CoordinatorBehind);
+    let (code, advice) = messages::attach_failed(EndReason::CoordinatorBehind, "NAME");
     ApiError::new(code, what, why, advice)
 }
 

@@ -122,7 +122,7 @@ async fn not_started(
     reason: EndReason,
     what: &str,
 ) -> ApiError {
-    let (code, advice) = messages::attach_failed(reason);
+    let (code, advice) = messages::attach_failed(reason, &found.stored.record.name);
     if reason == EndReason::NoData {
         cluster::nodes(node).await;
         let is_dead = |id| node.coordinator.node(id).is_some_and(|member| !member.alive);
@@ -272,7 +272,7 @@ pub(super) async fn not_settled(
 ) -> ApiError {
     let Phase::Closed(Over::Ended(reason)) = attached.phase() else { return moved(what) };
     dismantle(node, turn, attached).await;
-    let (code, advice) = messages::attach_failed(reason);
+    let (code, advice) = messages::attach_failed(reason, attached.name());
     ApiError::new(code, what, why_ended(node, attached, reason), advice)
 }
 

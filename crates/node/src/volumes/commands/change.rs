@@ -53,6 +53,11 @@ pub async fn change(
         Some(copies) => fewer::choose(node, &found, copies, &what).await?,
         None => Fewer::default(),
     };
+    if let Some(copies) = request.replicas {
+        // Refused before anything is done.
+        let how = (request.same_node, request.thin);
+        members::places_of_more(node, &found, copies, how, &what).await?;
+    }
     let agreed = request.removes.as_ref().map(|ids| ids.iter().map(String::as_str));
     plan::refuse_other_than(&fewer.plan, agreed, &what)?;
     let mut done = Vec::new();

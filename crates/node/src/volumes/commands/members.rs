@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use evenkeel_api::types::{
-    AddReplicaRequest, ChangeAnswer, Disk, MirrorStatus, ReplicaReach, ReplicaState, ReplicaStatus,
-    VERSION,
+    AddReplicaRequest, ChangeAnswer, Disk, DiskKind, MirrorStatus, ReplicaReach, ReplicaState,
+    ReplicaStatus, VERSION,
 };
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
@@ -152,12 +152,24 @@ async fn refuse_without_source(
         plan.mirror,
         told.collect::<Vec<_>>().join("; ")
     );
-    let advice = "Start the nodes of its in-sync replicas, or put their disks in order, and try again; if their data are lost for good, go on from an older copy: `evenkeel volume assemble --force`";
+    let is_attached = node.volumes.get(found.view.volume).is_some();
+    let advice = without_source(&found.stored.record.name, is_attached);
     Err(ApiError::new(ErrorCode::WouldLoseData, what, why, advice))
 }
 
+/// What to do then. An attached volume cannot be assembled.
+fn without_source(volume: &str, is_attached: bool) -> String {
+    let first = match is_attached {
+        true => format!("`evenkeel detach {volume}`, then "),
+        false => String::new(),
+    };
+    format!(
+        "Start the nodes of its in-sync replicas, or put their disks in order, and try again; if their data are lost for good, go on from an older copy: {first}`evenkeel volume assemble {volume} --force`"
+    )
+}
+
 /// Whether an in-sync replica answers, or may.
-fn has_source(mirror: &MirrorStatus) -> bool {
+pub(super) fn has_source(mirror: &MirrorStatus) -> bool {
     let is_source = |replica: &ReplicaStatus| {
         replica.state == ReplicaState::InSync && replica.reach != ReplicaReach::Unreachable
     };
@@ -322,12 +334,30 @@ fn choose<'a>(
         on: plan.on,
         beside: &beside,
         leaving: leaving.as_ref(),
-        needed: disk_length(found.view.replica_size()),
+        needed: length(found),
         block_size: found.view.geometry.block_size,
         same_node: plan.same_node,
         thin: plan.thin,
     };
     one_more(&wanted, disks, what)
+}
+
+/// The disk of those given that takes another replica of a mirror, in this role.
+///
+/// # Errors
+/// If none can.
+pub(super) fn elsewhere(
+    found: &Found,
+    (mirror, role): (usize, Role),
+    disks: &[Disk],
+) -> Result<Disk, ApiError> {
+    let plan = Plan { mirror, role, on: None, same_node: false, thin: false };
+    choose(found, &plan, disks, "").cloned()
+}
+
+/// Bytes that a replica of a volume takes on its disk.
+pub(super) fn length(found: &Found) -> u64 {
+    disk_length(found.view.replica_size())
 }
 
 /// Notes at the coordinator where a replica is about to be made. Returns the one that is there
@@ -400,6 +430,63 @@ async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     make::tell_in_the_end(node, request).await;
 }
 
+/// Where copies would be added until each mirror has so many, see [`more_copies`].
+///
+/// # Errors
+/// If there is no place for all of them: then none is to be added.
+pub(super) async fn places_of_more(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    (same_node, thin): (bool, bool),
+    what: &str,
+) -> Result<Vec<String>, ApiError> {
+    if found.view.mirrors.iter().all(|mirror| mirror.copies().count() >= copies) {
+        return Ok(Vec::new());
+    }
+    let (mut disks, _) = cluster::disks(node).await?;
+    let (mut then, mut places) = (found.clone(), Vec::new());
+    for mirror in 0..then.view.mirrors.len() {
+        while then.view.mirrors[mirror].copies().count() < copies {
+            let plan = Plan { mirror, role: Role::Own, on: None, same_node, thin };
+            let chosen = choose(&then, &plan, &disks, what)?.clone();
+            imagine(&mut then, mirror, &chosen, what)?;
+            take_room(&mut disks, &chosen, length(found));
+            places.push(format!("{}:{}", chosen.node.name, chosen.name));
+        }
+    }
+    Ok(places)
+}
+
+/// Adds a copy on this disk to what is known of a volume, as if it had been made.
+fn imagine(found: &mut Found, mirror: usize, disk: &Disk, what: &str) -> Result<(), ApiError> {
+    let id = ReplicaId(random_u128());
+    let node = disk.node.id.parse().map_err(|_| moved(what))?;
+    let added = found.view.add(Newcomer { id, node, mirror, role: Role::Own });
+    added.map_err(|error| view_change::not_permitted(error, what))?;
+    found.stored.record.replicas.push(PlacedReplica {
+        id: id.to_string(),
+        mirror,
+        node: disk.node.id.clone(),
+        disk: disk.name.clone(),
+        removed: false,
+        maker: None,
+    });
+    Ok(())
+}
+
+/// Notes in a list of disks that a replica takes so much of this one.
+pub(super) fn take_room(disks: &mut [Disk], chosen: &Disk, needed: u64) {
+    let is_it = |disk: &&mut Disk| disk.node.id == chosen.node.id && disk.name == chosen.name;
+    if let Some(disk) = disks.iter_mut().find(is_it) {
+        // A device holds one replica.
+        disk.free = match disk.kind {
+            DiskKind::Device => 0,
+            DiskKind::Directory => disk.free.saturating_sub(needed),
+        };
+    }
+}
+
 /// Adds copies to each mirror until it has so many, for [`super::change`]. `how`: whether they may
 /// share a node, and whether more may be promised than there is. Tells where.
 ///
@@ -414,9 +501,12 @@ pub(super) async fn more_copies(
 ) -> Result<Vec<String>, ApiError> {
     let mut added = Vec::new();
     match add_copies(node, found, copies, how, what, &mut added).await {
+        // Half of it is done: what somebody reads first says so.
         Err(error) if !added.is_empty() => {
-            let why = format!("{}; replicas were added before on {}", error.why, added.join(", "));
-            Err(ApiError { why, ..error })
+            let added = added.join(", ");
+            let what =
+                format!("{} as far as asked: replicas were added on {added} only", error.what);
+            Err(ApiError { what, ..error })
         }
         done => done.map(|()| added),
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evenkeel_api::types::{
-    AddDiskPlanQuery, AddReplicaRequest, DeleteVolumeQuery, LeftMirror, LostReplica, Plan,
-    PlanAnswer, ReplicaPlanQuery, VERSION,
+    AddDiskPlanQuery, AddReplicaRequest, ChangePlanQuery, DeleteVolumeQuery, LeftMirror,
+    LostReplica, Plan, PlanAnswer, ReplicaPlanQuery, VERSION,
 };
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
@@ -59,14 +59,14 @@ pub async fn delete(
     Ok(answer(plan, format!("volume {name} would be deleted, with all its data{silent}")))
 }
 
-/// What another number of copies would take away.
+/// What another number of copies would take away, and where more would be.
 ///
 /// # Errors
 /// As the change.
 pub async fn change(
     node: &Arc<Node>,
     volume: &str,
-    copies: usize,
+    query: &ChangePlanQuery,
     forwarded: bool,
 ) -> Result<PlanAnswer, ApiError> {
     let found = find(node, &format!("cannot change volume {volume}"), volume).await?;
@@ -75,14 +75,25 @@ pub async fn change(
     start::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::CHANGE_PLAN, &[&found.stored.record.id]);
-        return ask(node, (&found, &target), &format!("{path}?replicas={copies}"), what).await;
+        return ask(node, (&found, &target), &(path + &query.text()), what).await;
     }
+    let copies = query.replicas;
     let mut fewer = fewer::choose(node, &found, copies, &what).await?;
     add_reach(node, &mut fewer.plan).await;
     let name = &found.stored.record.name;
-    let message = match fewer.victims.len() {
-        0 => format!("no replica of volume {name} would be removed"),
-        _ => format!("volume {name} would keep {copies} replica(s) in each mirror"),
+    let how = (query.same_node, query.thin);
+    let places = members::places_of_more(node, &found, copies, how, &what).await?;
+    let added = match places.is_empty() {
+        true => String::new(),
+        false => format!("replicas of volume {name} would be added on {}", places.join(", ")),
+    };
+    let message = match (fewer.victims.is_empty(), added.is_empty()) {
+        (true, true) => format!("no replica of volume {name} would be removed"),
+        (true, false) => added,
+        (false, true) => format!("volume {name} would keep {copies} replica(s) in each mirror"),
+        (false, false) => {
+            format!("volume {name} would have {copies} replica(s) in each mirror: {added}")
+        }
     };
     Ok(answer(fewer.plan, message))
 }
@@ -204,6 +215,7 @@ async fn replacement(
 pub async fn disk(node: &Arc<Node>, name: String) -> Result<PlanAnswer, ApiError> {
     let message =
         format!("disk {name} would be removed; it holds no replica, and nothing on it is deleted");
+    local::learn_names(node).await;
     let unwanted = local::unwanted_on(node, &name).await;
     node.blocking(move |node| node.disks.refuse_removal(&name, &unwanted)).await?;
     Ok(answer(Plan::default(), message))

@@ -1,8 +1,12 @@
 //! Removing a node from the cluster: a drained one, or a dead one with its replicas.
 //!
-//! Each replica leaves its volume by a view of its own, then the coordinator strikes the node off
-//! in one transaction, which refuses if anything names the node still. What is cut off in between
-//! goes on when the command is given again.
+//! First nothing is attached there any more; until then, nothing is removed. Then each replica leaves
+//! its volume by a view of its own, and the coordinator strikes the node off in one transaction,
+//! which refuses if anything names the node still. What is cut off in between goes on when the
+//! command is given again.
+
+mod drain;
+mod evict;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +18,12 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 use super::{plan, replica};
 use crate::clock::unix_seconds;
 use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
-use crate::membership;
 use crate::node::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::start;
-use crate::volumes::lookup::{Found, by_names, decode, find, places, unexpected};
+use crate::volumes::lookup::{Found, by_names, decode, find, unexpected};
+use crate::{cluster, membership};
 
-/// Most commands that a refusal names.
-const MAX_NAMED: usize = 10;
 /// How often a replica is taken out whose view has changed meanwhile, and the pause between.
 const MAX_TRIES: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(250);
@@ -44,7 +46,18 @@ pub async fn plan(node: &Arc<Node>, name: &str) -> Result<PlanAnswer, ApiError> 
         return Ok(plan::answer(before.plan, before.message));
     };
     let (_, plan) = losses(node, &victim, &what).await?;
-    Ok(plan::answer(plan, format!("node {} would be removed from the cluster", victim.node.name)))
+    let message = format!("node {} would be removed from the cluster", victim.node.name);
+    Ok(plan::answer(plan, doubted(message, cluster::hears_nobody(node))))
+}
+
+/// A coordinator that hears no other node takes all of them for dead, and may be wrong.
+fn doubted(message: String, hears_nobody: bool) -> String {
+    match hears_nobody {
+        true => format!(
+            "{message}; but this coordinator hears none of the other nodes: it may be cut off itself. See that they are down before you say yes"
+        ),
+        false => message,
+    }
 }
 
 /// The volumes that use a node, and what they lose with it.
@@ -55,7 +68,7 @@ async fn losses(
 ) -> Result<(Vec<Use>, Plan), ApiError> {
     let id = identity(victim, what)?;
     let uses = uses(node, id, what).await?;
-    refuse_living(node, victim, &uses, what)?;
+    refuse_living(node, victim, &uses, what).await?;
     let plan = lost(node, id, &uses, what)?;
     Ok((uses, plan))
 }
@@ -76,6 +89,10 @@ pub async fn remove(
     };
     let (uses, plan) = losses(node, &victim, &what).await?;
     let (id, name) = (identity(&victim, &what)?, &victim.node.name);
+    refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
+    evict::evict(node, (id, name), &uses, &what).await?;
+    // Other replicas may be in-sync then.
+    let (uses, plan) = losses(node, &victim, &what).await?;
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
     for held in &uses {
         note_losses(node, id, name, held, &what).await?;
@@ -152,7 +169,7 @@ async fn uses(node: &Node, id: NodeId, what: &str) -> Result<Vec<Use>, ApiError>
         let found = decode(what, stored)?;
         let is_there = |(_, replica): &(usize, &ReplicaRecord)| replica.node == id;
         let replicas: Vec<_> = found.view.replicas().filter(is_there).map(|(_, r)| r.id).collect();
-        let attached = found.view.primaries.iter().any(|primary| primary.id.node == id);
+        let attached = evict::is_attached_on(&found.view, id);
         if attached || !replicas.is_empty() {
             uses.push(Use { found, replicas, attached });
         }
@@ -161,8 +178,8 @@ async fn uses(node: &Node, id: NodeId, what: &str) -> Result<Vec<Use>, ApiError>
 }
 
 /// A node that may live is emptied first.
-fn refuse_living(
-    node: &Node,
+async fn refuse_living(
+    node: &Arc<Node>,
     victim: &NodeLiveness,
     uses: &[Use],
     what: &str,
@@ -170,33 +187,31 @@ fn refuse_living(
     if !victim.may_live || uses.is_empty() {
         return Ok(());
     }
-    let name = &victim.node.name;
-    let mut advice = Vec::new();
-    for Use { found, replicas, attached } in uses {
-        let volume = &found.stored.record.name;
-        let records = replicas.iter().filter_map(|id| found.view.replica(*id));
-        advice.extend(records.map(|(_, record)| {
-            let place = &places(node, found, record)[0];
-            format!("evenkeel replica move {volume} {place} --to NODE --wait")
-        }));
-        advice.extend(attached.then(|| format!("evenkeel detach {volume} --node {name}")));
-    }
-    let count = advice.len();
-    advice.truncate(MAX_NAMED);
-    if count > MAX_NAMED {
-        advice.push(format!("and {} more", count - MAX_NAMED));
-    }
     let volumes: Vec<&str> = uses.iter().map(|u| u.found.stored.record.name.as_str()).collect();
+    let volumes = volumes.join(", ");
     let expiry = node.config.coordinator.expiry_seconds;
+    if !victim.alive {
+        return Err(not_heard_yet(&volumes, expiry, what));
+    }
+    let drain = drain::drain(node, victim, uses).await.lines();
     let why = format!(
-        "it is alive, or was until less than {expiry} s ago, and volumes use it: {}",
-        volumes.join(", ")
+        "it is alive, or was until less than {expiry} s ago, and volumes use it: {volumes}"
     );
     let advice = format!(
-        "If it has died, wait {expiry} s and try again; else drain it first, then remove it:\n{}",
-        advice.join("\n")
+        "If it has died, wait {expiry} s and try again; else drain it first, then remove it:\n{drain}"
     );
     Err(ApiError::new(ErrorCode::NodeInUse, what, why, advice))
+}
+
+/// Until a coordinator that has just started has listened for a while, nobody is dead.
+fn not_heard_yet(volumes: &str, expiry: u64, what: &str) -> ApiError {
+    let why = format!(
+        "the coordinator has just started, and has not heard it yet: it may live, and volumes use it: {volumes}"
+    );
+    let advice = format!(
+        "Try again when `evenkeel node status` calls it alive or dead: in a few seconds, {expiry} s at most"
+    );
+    ApiError::new(ErrorCode::NodeInUse, what, why, advice)
 }
 
 /// What is lost with a dead node.
@@ -331,3 +346,6 @@ async fn retire(node: &Arc<Node>, volume: &str, replica: &str) -> Result<(), Api
         tokio::time::sleep(PAUSE).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

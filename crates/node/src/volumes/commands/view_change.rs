@@ -102,7 +102,7 @@ pub(super) fn not_permitted(error: ViewError, what: &str) -> ApiError {
         ),
         ViewError::Unconfirmed => (
             ErrorCode::Incomplete,
-            "Attach the volume first; if the replica is lost: `evenkeel volume assemble --force`",
+            "Attach the volume first; if the replica is lost: `evenkeel volume assemble NAME --force`",
         ),
         ViewError::SlotHeld(_) | ViewError::SlotOpen(_) => (
             ErrorCode::WrongState,

@@ -1,0 +1,99 @@
+//! Ending what a dead node has attached, before any of its replicas goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_api::{ApiError, ErrorCode};
+use evenkeel_core::{NodeId, View};
+use tokio::time::Instant;
+
+use super::{PAUSE, Use};
+use crate::node::Node;
+use crate::volumes::attachment::actor::turn;
+use crate::volumes::attachment::start;
+use crate::volumes::lookup::find;
+
+/// For how many leases a primary is waited for that others are to evict: they do so after two, and
+/// one may pass before all replicas have told them of it.
+const LEASES: u32 = 4;
+/// How long that may take besides: a dead replica costs a deadline, a view some requests.
+const BESIDES: Duration = Duration::from_secs(10);
+/// The most, however long the leases are: whoever gave the command waits for its answer.
+const MOST: Duration = Duration::from_secs(40);
+
+/// Waits until no volume is attached on a dead node. Those that only dead nodes have attached are
+/// taken over; of those that others have attached too, these evict it.
+///
+/// # Errors
+/// If one is attached there still when the time is over.
+pub(super) async fn evict(
+    node: &Arc<Node>,
+    (id, name): (NodeId, &str),
+    uses: &[Use],
+    what: &str,
+) -> Result<(), ApiError> {
+    let leases = uses.iter().map(|held| held.found.view.lease.time()).max().unwrap_or_default();
+    let patience = (leases * LEASES + BESIDES).min(MOST);
+    let deadline = Instant::now() + patience;
+    for held in uses {
+        let volume = held.found.view.volume;
+        loop {
+            let found = find(node, what, &volume.to_string()).await?;
+            if !is_attached_on(&found.view, id) {
+                break;
+            }
+            if !found.view.primaries.iter().any(|primary| node.may_live(primary.id.node)) {
+                start::adopt(node, &turn(node, volume).await, what).await?;
+                continue;
+            }
+            if Instant::now() >= deadline {
+                let others = others(node, &found.view, id);
+                let volume = &found.stored.record.name;
+                return Err(not_evicted(volume, name, &others, patience, what));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn is_attached_on(view: &View, id: NodeId) -> bool {
+    view.primaries.iter().any(|primary| primary.id.node == id)
+}
+
+/// The names of the other nodes that have a volume attached.
+fn others(node: &Node, view: &View, id: NodeId) -> Vec<String> {
+    let others = view.primaries.iter().map(|primary| primary.id.node).filter(|at| *at != id);
+    others.map(|at| node.coordinator.node_ref(at).name).collect()
+}
+
+fn not_evicted(
+    volume: &str,
+    name: &str,
+    others: &[String],
+    patience: Duration,
+    what: &str,
+) -> ApiError {
+    let others = others.join(", ");
+    let why = format!(
+        "volume {volume} is shared, and counts as attached on node {name} still: the other nodes that have it attached ({others}) have not ended that within {} s",
+        patience.as_secs()
+    );
+    let advice = format!(
+        "Nothing was removed. See by `evenkeel volume status {volume}` what keeps them from it, then try again"
+    );
+    ApiError::new(ErrorCode::NodeInUse, what, why, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_who_has_not_evicted_the_dead_node() {
+        let others = ["n1".to_owned(), "n2".to_owned()];
+        let error = not_evicted("web", "n3", &others, Duration::from_secs(14), "cannot");
+        assert!(error.why.contains("attached (n1, n2) have not ended that within 14 s"), "{error}");
+        assert!(error.action.starts_with("Nothing was removed. "), "{error}");
+    }
+}
