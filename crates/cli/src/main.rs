@@ -57,7 +57,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Detach(args) => return attach::detach(&context, &args),
         Command::Mount(args) => mount::mount(&context, &args)?,
         Command::Umount(args) => mount::umount(&context, &args)?,
-        Command::Export(command) => attach::export(&context, &command)?,
+        Command::Export(command) => return attach::export(&context, &command),
         Command::Client(command) => clients::run(&context, &command)?,
         Command::Unexport(args) => attach::unexport(&context, &args)?,
         Command::Replica(command) => replica::run(&context, &command)?,

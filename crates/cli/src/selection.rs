@@ -33,10 +33,18 @@ impl Selection {
         volumes
     }
 
+    /// How many of them were named, in whatever state they are.
+    pub fn named(&self, volumes: &[VolumeStatus]) -> usize {
+        volumes.iter().filter(|volume| self.names(volume)).count()
+    }
+
+    fn names(&self, volume: &VolumeStatus) -> bool {
+        self.patterns.is_empty()
+            || self.patterns.iter().any(|(_, pattern)| pattern.matches(&volume.name))
+    }
+
     fn has(&self, volume: &VolumeStatus) -> bool {
-        let named = self.patterns.is_empty()
-            || self.patterns.iter().any(|(_, pattern)| pattern.matches(&volume.name));
-        named && (!self.unhealthy || !is_healthy(volume))
+        self.names(volume) && (!self.unhealthy || !is_healthy(volume))
     }
 }
 

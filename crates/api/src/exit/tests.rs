@@ -22,6 +22,26 @@ fn all_codes() -> Vec<String> {
 }
 
 #[test]
+fn the_manual_has_the_codes_of_what_the_command_finds_out_itself() {
+    let page = include_str!("../../../../docs/manual/exit-codes.md");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| of the command |")).skip(2);
+    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    let all = [
+        Exit::Failed,
+        Exit::Usage,
+        Exit::NotFound,
+        Exit::Unsafe,
+        Exit::Unreachable,
+        Exit::Degraded,
+        Exit::TimedOut,
+        Exit::Interrupted,
+    ];
+    let expected: Vec<String> =
+        all.iter().map(|exit| format!("| {} | {} |", exit.name(), exit.code())).collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
 fn the_manual_has_the_exit_code_of_every_error() {
     let codes = all_codes();
     assert!(codes.len() > 30, "{codes:?}");

@@ -53,9 +53,11 @@ impl ChangePlanQuery {
     /// As a part of a path. What older software does not know stands there only if it is asked for.
     #[must_use]
     pub fn text(&self) -> String {
-        let same_node = if self.same_node { "&same_node=true" } else { "" };
-        let thin = if self.thin { "&thin=true" } else { "" };
-        format!("?replicas={}{same_node}{thin}", self.replicas)
+        let replicas = self.replicas;
+        match (self.same_node, self.thin) {
+            (false, false) => format!("?replicas={replicas}"),
+            (same_node, thin) => format!("?replicas={replicas}&same_node={same_node}&thin={thin}"),
+        }
     }
 }
 

@@ -103,7 +103,7 @@ of itself: where other machines reach the node, such an export needs `insecure =
     #[command(after_help = "\
 Examples:
   evenkeel export list
-  evenkeel export list --json | jq -r '.exports[].uris[]'")]
+  evenkeel export list --json | jq -r '.volumes[].exports[].uris[]'")]
     List,
 }
 

@@ -6,6 +6,8 @@ use evenkeel_api::types::RebuildRate;
 
 use super::*;
 
+mod examples;
+
 #[test]
 fn the_command_line_is_consistent() {
     Cli::command().debug_assert();

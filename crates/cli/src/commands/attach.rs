@@ -65,12 +65,13 @@ pub fn detach(context: &Context, args: &DetachArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// If the node refuses or cannot be reached.
-pub fn export(context: &Context, command: &ExportCommand) -> Result<(), Failure> {
+pub fn export(context: &Context, command: &ExportCommand) -> Result<Exit, Failure> {
     match command {
-        ExportCommand::Nbd(args) => export_nbd(context, args),
-        ExportCommand::Nvme(args) => nvme::export(context, args),
-        ExportCommand::List => list_exports(context),
+        ExportCommand::Nbd(args) => export_nbd(context, args)?,
+        ExportCommand::Nvme(args) => nvme::export(context, args)?,
+        ExportCommand::List => return list_exports(context),
     }
+    Ok(Exit::Done)
 }
 
 fn export_nbd(context: &Context, args: &ExportNbdArgs) -> Result<(), Failure> {
@@ -86,19 +87,25 @@ fn show_export(context: &Context, name: &str, answer: &Answer) -> Result<(), Fai
     })
 }
 
-fn list_exports(context: &Context) -> Result<(), Failure> {
+/// Without the coordinator there may be others than those that this node knows: no success.
+fn list_exports(context: &Context) -> Result<Exit, Failure> {
     let answer = context.client.get(routes::VOLUMES)?;
-    context.show(&answer, |answer: &VolumesAnswer| {
-        let lines: String = answer
-            .volumes
-            .iter()
-            .flat_map(|volume| volume.exports.iter().map(|export| (&volume.name, export)))
-            .map(|(name, export)| {
-                format!("{}  {}\n", name.bold(), output::volume::export_line(export))
-            })
-            .collect();
-        if lines.is_empty() { "No volume is exported\n".to_owned() } else { lines }
-    })
+    context.show(&answer, exports)?;
+    let is_complete = answer.parse::<VolumesAnswer>()?.complete;
+    Ok(if is_complete { Exit::Done } else { Exit::Unreachable })
+}
+
+fn exports(answer: &VolumesAnswer) -> String {
+    let all = answer.volumes.iter().flat_map(|volume| {
+        volume.exports.iter().map(|export| (&volume.name, output::volume::export_line(export)))
+    });
+    let lines: String = all.map(|(name, line)| format!("{}  {line}\n", name.bold())).collect();
+    let lines = match (lines.is_empty(), answer.complete) {
+        (false, _) => lines,
+        (true, true) => "No volume is exported\n".to_owned(),
+        (true, false) => "No volume that is known here is exported\n".to_owned(),
+    };
+    lines + &output::volume::warnings(&answer.warnings)
 }
 
 /// Ends exports.

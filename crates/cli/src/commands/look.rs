@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let selection = Selection::new(&args.names, args.unhealthy);
     let all: VolumesAnswer = context.client.fetch(routes::VOLUMES)?;
-    let total = all.volumes.len();
+    let total = selection.named(&all.volumes);
     let missing = selection.missing(&all.volumes);
     let found = VolumesAnswer { volumes: selection.of(all.volumes), ..all };
     // One answer is one object.

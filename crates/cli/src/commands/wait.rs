@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    ChangeAnswer, Rebuild, RebuildRate, ReplicaCause, ReplicaReach, ReplicaState, ReplicaStatus,
-    VolumeAnswer, VolumeHealth, VolumeState, VolumeStatus,
+    ChangeAnswer, MirrorStatus, Rebuild, RebuildRate, ReplicaCause, ReplicaReach, ReplicaState,
+    ReplicaStatus, VolumeAnswer, VolumeHealth, VolumeState, VolumeStatus,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -136,10 +136,10 @@ enum Obstacle {
     /// Nobody rebuilds a volume that is not attached.
     NotAttached { stopped: bool },
     /// A replica waits for a command, and no other one is made in its place.
-    Faulty { place: String, reason: String, has_bad_disk: bool },
+    Faulty { place: String, reason: String, has_bad_disk: bool, has_source: bool },
     /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in
     /// its place.
-    Lost { place: String, reason: String },
+    Lost { place: String, reason: String, has_source: bool },
     /// A replica has diverged from the others: somebody has to choose.
     Apart { place: String, reason: String },
     /// The replica itself is no part of the volume any more.
@@ -195,16 +195,18 @@ impl Obstacle {
                 format!("the replica on {place} does not come back by itself: {reason}"),
                 format!("see which branch to keep: evenkeel volume assemble {name} --dry-run"),
             ),
-            Self::Lost { place, reason } => (
+            Self::Lost { place, reason, has_source } => (
                 format!("the replica on {place} does not come back: {reason}"),
                 format!(
-                    "put its disk in order, and mount it again if it was unmounted; else take another one in its place: evenkeel replica replace {name} {place}"
+                    "put its disk in order, and mount it again if it was unmounted; {}",
+                    replaced(name, &place, has_source, "else take another one in its place: ")
                 ),
             ),
-            Self::Faulty { place, reason, .. } => (
+            Self::Faulty { place, reason, has_source, .. } => (
                 format!("the replica on {place} is faulty: {reason}"),
                 format!(
-                    "when its disk is good again: evenkeel replica re-add {name} {place}; else: evenkeel replica replace {name} {place}"
+                    "when its disk is good again: evenkeel replica re-add {name} {place}; {}",
+                    replaced(name, &place, has_source, "else: ")
                 ),
             ),
         };
@@ -212,6 +214,24 @@ impl Obstacle {
             .exit(exit)
             .advise(advice)
     }
+}
+
+/// That another replica may take a bad one's place, if there is one to copy from.
+fn replaced(name: &str, place: &str, has_source: bool, how: &str) -> String {
+    match has_source {
+        true => format!("{how}evenkeel replica replace {name} {place}"),
+        false => "no other in-sync replica answers from which a new one could be copied".to_owned(),
+    }
+}
+
+/// Whether another replica of its mirror has the data that one in its place needs.
+fn has_source(volume: &VolumeStatus, bad: &ReplicaStatus) -> bool {
+    let is_its = |mirror: &&MirrorStatus| mirror.replicas.iter().any(|r| r.id == bad.id);
+    let is_source = |other: &ReplicaStatus| {
+        let answers = other.reach != ReplicaReach::Unreachable && !other.lost;
+        other.id != bad.id && other.state == ReplicaState::InSync && answers
+    };
+    volume.mirrors.iter().find(is_its).is_some_and(|mirror| mirror.replicas.iter().any(is_source))
 }
 
 /// What keeps a volume from being in-sync that no time will take away.
@@ -245,13 +265,13 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     };
     let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
     let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
-    let place = named(volume, bad);
+    let (place, has_source) = (named(volume, bad), has_source(volume, bad));
     let told = bad.unserved.clone().or_else(|| bad.reason.clone());
     let reason = bad.reason.clone().unwrap_or_else(|| "it waits for a command".into());
     Some(match told {
-        Some(reason) if bad.lost => Obstacle::Lost { place, reason },
+        Some(reason) if bad.lost => Obstacle::Lost { place, reason, has_source },
         _ if is_apart(bad) => Obstacle::Apart { place, reason },
-        _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad) },
+        _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad), has_source },
     })
 }
 
@@ -363,33 +383,53 @@ impl RebuildBar {
 
     /// Shows the volume as it is now.
     pub fn show(&self, volume: &VolumeStatus) {
-        let rebuilds: Vec<&Rebuild> = volume
-            .mirrors
-            .iter()
-            .flat_map(|mirror| &mirror.replicas)
-            .filter_map(|replica| replica.rebuild.as_ref())
-            .collect();
-        let sum = |part: fn(&Rebuild) -> u64| rebuilds.iter().map(|rebuild| part(rebuild)).sum();
-        let (done, total, speed): (u64, u64, u64) =
-            (sum(|r| r.done), sum(|r| r.total), sum(|r| r.rate));
+        let Progress { done, total, told } = Progress::of(volume);
         self.bar.set_prefix(output::volume::summary(volume));
         self.bar.set_length(total);
         self.bar.set_position(done);
+        self.bar.set_message(told);
+    }
+}
+
+/// How far all rebuilds of a volume are together.
+#[derive(Debug, PartialEq, Eq)]
+struct Progress {
+    done: u64,
+    /// Never 0, of which a bar makes all.
+    total: u64,
+    told: String,
+}
+
+impl Progress {
+    fn of(volume: &VolumeStatus) -> Self {
+        let rebuilds: Vec<&Rebuild> =
+            replicas(volume).filter_map(|replica| replica.rebuild.as_ref()).collect();
+        let sum = |part: fn(&Rebuild) -> u64| rebuilds.iter().map(|rebuild| part(rebuild)).sum();
+        let (done, total, copied): (u64, u64, u64) =
+            (sum(|r| r.done), sum(|r| r.total), sum(|r| r.copied));
+        if rebuilds.is_empty() {
+            return Self { done: 0, total: 1, told: volume.reason.clone().unwrap_or_default() };
+        }
+        // As long as one of them counts, nobody knows what part of all this is.
+        if rebuilds.iter().any(|rebuild| rebuild.counting || rebuild.total == 0) {
+            let told = match copied {
+                0 => "counting what is to be copied".to_owned(),
+                some => format!("counting what is to be copied, {} copied", size(some)),
+            };
+            return Self { done: 0, total: 1, told };
+        }
         let left = rebuilds.iter().filter_map(|rebuild| rebuild.eta_seconds).max();
-        let pace = match speed == 0 && rebuilds.iter().any(|rebuild| is_measuring(rebuild)) {
-            true => "measuring the rate".to_owned(),
-            false => rate(speed),
-        };
-        self.bar.set_message(match (rebuilds.is_empty(), left) {
-            (true, _) => volume.reason.clone().unwrap_or_default(),
-            (_, None) => format!("{} of {}, {pace}", size(done), size(total)),
-            (_, Some(left)) => format!(
-                "{} of {}, {pace}, {} left",
-                size(done),
-                size(total),
-                span(Duration::from_secs(left)),
-            ),
-        });
+        let left = left.map(|left| format!(", {} left", span(Duration::from_secs(left))));
+        let (done_of, pace) = (format!("{} of {}", size(done), size(total)), pace(&rebuilds));
+        Self { done, total, told: format!("{done_of}, {pace}{}", left.unwrap_or_default()) }
+    }
+}
+
+fn pace(rebuilds: &[&Rebuild]) -> String {
+    let speed: u64 = rebuilds.iter().map(|rebuild| rebuild.rate).sum();
+    match speed == 0 && rebuilds.iter().any(|rebuild| is_measuring(rebuild)) {
+        true => "measuring the rate".to_owned(),
+        false => rate(speed),
     }
 }
 

@@ -14,15 +14,18 @@ use super::{Painted as _, size, span};
 /// This node, then the others, or why they are missing.
 pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &str>) -> String {
     let node = &this.node;
+    let cluster = match is_member(node) {
+        true => format!("of cluster {}", node.cluster.bold()),
+        false => "of no cluster yet".to_owned(),
+    };
     let mut text = format!(
-        "node {} of cluster {}, evenkeel {}, pid {}, running for {}\n",
+        "node {} {cluster}, evenkeel {}, pid {}, running for {}\n",
         node.name.bold(),
-        node.cluster.bold(),
         node.software,
         node.pid,
         ago(node.started),
     );
-    text.push_str(&format!("  peers        {}\n", listening(&node.addresses, node.authentication)));
+    text.push_str(&format!("  peers        {}\n", listening(node)));
     text.push_str(&format!("  disks        {}\n", stores(node.disks, node.replicas)));
     let attached = if node.attached.is_empty() { "none".into() } else { node.attached.join(", ") };
     text.push_str(&format!("  attached     {attached}\n"));
@@ -78,12 +81,18 @@ fn missing(why: &str) -> String {
     )
 }
 
-fn listening(addresses: &[String], authentication: Authentication) -> String {
-    let how = match authentication {
+/// Whether it belongs to a cluster: then it has a coordinator, here or elsewhere.
+const fn is_member(node: &NodeStatus) -> bool {
+    node.coordinator.here || node.coordinator.address.is_some()
+}
+
+fn listening(node: &NodeStatus) -> String {
+    let how = match node.authentication {
+        _ if !is_member(node) => "serves nobody before it has joined a cluster",
         Authentication::None => "no authentication (this machine only)",
         Authentication::MutualTls => "mutual TLS",
     };
-    format!("{} ({how})", addresses.join(", "))
+    format!("{} ({how})", node.addresses.join(", "))
 }
 
 fn stores(disks: usize, replicas: usize) -> String {
@@ -171,9 +180,12 @@ pub fn disks(answer: &DisksAnswer) -> String {
 }
 
 /// What replicas may still take of a disk's room, which is not free for others: a disk may have none
-/// free and not be full. `-`: a device has one replica, which has all of it.
+/// free and not be full, and a full one may have promised more than it has. `-`: a device has one
+/// replica, which has all of it.
 fn promised(disk: &Disk) -> String {
-    disk.available.map_or_else(|| "-".to_owned(), |room| size(room.saturating_sub(disk.free)))
+    let to_replicas: u64 = disk.replicas.iter().filter_map(|replica| replica.unallocated).sum();
+    let promised = |room: u64| size(room.saturating_sub(disk.free).max(to_replicas));
+    disk.available.map_or_else(|| "-".to_owned(), promised)
 }
 
 fn disk_cells(disk: &Disk) -> Vec<String> {
@@ -185,7 +197,8 @@ fn disk_cells(disk: &Disk) -> Vec<String> {
         disk.node.name.clone(),
         disk.name.bold(),
         kind.to_owned(),
-        size(disk.size),
+        // One that is not there has no size that anybody knows.
+        if disk.problem.is_some() && disk.size == 0 { "-".to_owned() } else { size(disk.size) },
         // What is free on a disk that can't be used is of no use to anybody.
         if disk.problem.is_some() { "-".to_owned() } else { size(disk.free) },
         promised(disk),

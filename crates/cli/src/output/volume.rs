@@ -55,6 +55,12 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
         if let Some(saved) = volume.as_of {
             table.note(format!("as of: {}", moment(saved)));
         }
+        if let Some(last) = failed_writes(volume) {
+            table.note(format!(
+                "writes have failed, the last {}: a filesystem on it may have become read-only",
+                moment(last)
+            ));
+        }
     }
     sum(&answer.volumes, total) + &table.render(0) + &warnings(&answer.warnings)
 }
@@ -148,6 +154,21 @@ pub fn status(volume: &VolumeStatus) -> String {
 }
 
 /// `3 writes, the first 2026-11-24 02:30:01, the last 2026-11-24 02:31:07, 5 min ago: …`.
+/// When the last write failed for a reason that was the volume's own, if its reason does not tell it:
+/// whoever has it mounted has to look.
+fn failed_writes(volume: &VolumeStatus) -> Option<u64> {
+    let is_told = |reason: &String| reason.contains("requests fail");
+    if volume.reason.as_ref().is_some_and(is_told) {
+        return None;
+    }
+    let is_own = |failed: &&FailedRequests| {
+        let cause = failed.cause.as_str();
+        let is_others = matches!(cause, "fenced" | "detached" | "reserved" | "invalid");
+        !is_others && !matches!(failed.kind.as_str(), "read" | "map")
+    };
+    volume.failed.iter().filter(is_own).map(|failed| failed.last).max()
+}
+
 fn failures(failed: &FailedRequests) -> String {
     let number = usize::try_from(failed.count).unwrap_or(usize::MAX);
     let last = match failed.count {
@@ -272,11 +293,10 @@ pub fn percent(done: u64, total: u64) -> u64 {
 }
 
 fn layout(volume: &VolumeStatus) -> String {
-    let first = || volume.mirrors.first().into_iter().flat_map(|mirror| &mirror.replicas);
-    let replicas = first().filter(|replica| replica.role == ReplicaRole::Copy).count();
-    let spares = match first().filter(|replica| replica.role == ReplicaRole::Spare).count() {
-        0 => String::new(),
-        some => format!(" and {}", count(some, "spare")),
+    let replicas = numbers(volume, ReplicaRole::Copy);
+    let spares = match numbers(volume, ReplicaRole::Spare).as_str() {
+        "0 spares" => String::new(),
+        some => format!(" and {some}"),
     };
     let mirrors = match volume.mirrors.len() {
         0 | 1 => String::new(),
@@ -306,7 +326,7 @@ fn layout(volume: &VolumeStatus) -> String {
     format!(
         "{}, {mirrors}{}{spares}, protocol {:?}, bitmap {}, block size {}, generation {}; {patience}{alone}{pace}{}",
         size(volume.size),
-        count(replicas, "replica"),
+        replicas,
         volume.protocol,
         match volume.bitmap {
             VolumeBitmap::None => "none".to_owned(),
@@ -319,6 +339,24 @@ fn layout(volume: &VolumeStatus) -> String {
         volume.generation,
         lease(volume),
     )
+}
+
+/// How many replicas of a role each mirror has: `3 replicas`, or, where they have not as many,
+/// `3 and 2 replicas`.
+fn numbers(volume: &VolumeStatus, role: ReplicaRole) -> String {
+    let (one, word) = match role {
+        ReplicaRole::Spare => ("spare", "spares"),
+        _ => ("replica", "replicas"),
+    };
+    let of = |mirror: &MirrorStatus| mirror.replicas.iter().filter(|r| r.role == role).count();
+    let each: Vec<usize> = volume.mirrors.iter().map(of).collect();
+    let first = each.first().copied().unwrap_or(0);
+    if each.iter().all(|other| *other == first) {
+        return count(first, one);
+    }
+    let texts: Vec<String> = each.iter().map(ToString::to_string).collect();
+    let (last, others) = texts.split_last().map_or(("", &[][..]), |(l, o)| (l.as_str(), o));
+    format!("{} and {last} {word}", others.join(", "))
 }
 
 /// The lease, where it is not the usual one.

@@ -37,6 +37,15 @@ fn unhealthy_volumes_are_those_that_want_attention() {
 }
 
 #[test]
+fn of_those_that_were_named_the_healthy_ones_count_too() {
+    let volumes = [named("vm1", VolumeHealth::InSync), named("vm2", VolumeHealth::InSync)];
+    let volumes = [volumes.to_vec(), vec![named("db", VolumeHealth::InSync)]].concat();
+    let selection = Selection::new(&["vm*".to_owned()], true);
+    assert_eq!((selection.named(&volumes), selection.of(volumes.clone()).len()), (2, 0));
+    assert_eq!(Selection::new(&[], true).named(&volumes), 3);
+}
+
+#[test]
 fn an_attach_that_lasts_wants_attention() {
     let starting = |seconds| VolumeStatus {
         state: VolumeState::Starting,

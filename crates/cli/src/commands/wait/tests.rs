@@ -80,6 +80,30 @@ fn a_replica_whose_file_is_gone_is_not_worth_waiting_for() {
 }
 
 #[test]
+fn no_replacement_is_advised_where_there_is_nothing_to_copy_from() {
+    let mut music = volume();
+    for replica in &mut music.mirrors[0].replicas {
+        replica.reach = ReplicaReach::Unreachable;
+    }
+    let bad = &mut music.mirrors[0].replicas[1];
+    bad.state = ReplicaState::Faulty;
+    let advice =
+        |music: &VolumeStatus| hopeless(music, &IN_SYNC).unwrap().failure(music, &IN_SYNC).remedy;
+    let faulty = advice(&music);
+    assert!(faulty.contains("evenkeel replica re-add music n2:fast; no other in-sync"), "{faulty}");
+    assert!(!faulty.contains("replace"), "{faulty}");
+    let bad = &mut music.mirrors[0].replicas[1];
+    (bad.state, bad.lost, bad.unserved) = (ReplicaState::InSync, true, Some("it is gone".into()));
+    let lost = advice(&music);
+    assert!(
+        lost.ends_with("; no other in-sync replica answers from which a new one could be copied")
+    );
+    assert!(!lost.contains("replace"), "{lost}");
+    music.mirrors[0].replicas[0].reach = ReplicaReach::Answers;
+    assert!(advice(&music).contains("evenkeel replica replace music n2:fast"));
+}
+
+#[test]
 fn one_replica_is_awaited_whatever_others_are() {
     let mut music = volume();
     let replicas = &mut music.mirrors[0].replicas;
@@ -164,4 +188,25 @@ fn what_was_done_before_a_wait_in_vain_is_said() {
     let failure = after("added a replica on n3:fast", failure);
     let what = "added a replica on n3:fast; but volume `music` does not become in-sync by itself";
     assert_eq!((failure.what.as_str(), failure.exit), (what, Exit::Degraded));
+}
+
+#[test]
+fn what_is_still_being_counted_is_no_part_of_all() {
+    let mut music = volume();
+    let rebuild = music.mirrors[0].replicas[2].rebuild.as_mut().unwrap();
+    (rebuild.done, rebuild.total, rebuild.copied) = (1 << 30, 4 << 30, 1 << 30);
+    (rebuild.counting, rebuild.measuring, rebuild.rate) = (false, false, 1 << 20);
+    let mut second = rebuild.clone();
+    let known = Progress::of(&music);
+    assert_eq!((known.done, known.total), (1 << 30, 4 << 30));
+    assert!(known.told.starts_with("1G of 4G, 1M/s"), "{known:?}");
+    (second.counting, second.done, second.total, second.copied) = (true, 0, 0, 1 << 30);
+    music.mirrors[0].replicas[0].rebuild = Some(second);
+    let counted = Progress::of(&music);
+    assert_eq!((counted.done, counted.total), (0, 1), "no part of nothing, which a bar calls all");
+    assert_eq!(counted.told, "counting what is to be copied, 2G copied");
+    for replica in &mut music.mirrors[0].replicas {
+        replica.rebuild = None;
+    }
+    assert_eq!((Progress::of(&music).done, Progress::of(&music).total), (0, 1));
 }

@@ -29,6 +29,48 @@ note: node n3 did not answer
 }
 
 #[test]
+fn a_full_disk_has_promised_what_its_replicas_lack_and_one_that_is_away_has_no_size() {
+    let mut disk: Disk = serde_json::from_value(serde_json::json!({
+        "name": "d", "node": {"id": "", "name": "n1"}, "path": "/d", "kind": "directory",
+        "size": 80u64 << 30, "free": 0, "available": 1u64 << 30, "block_size": 512,
+        "replicas": [{"path": "/d/1", "unallocated": 3u64 << 30},
+            {"path": "/d/2", "unallocated": 1u64 << 30}, {"path": "/d/3"}],
+    }))
+    .unwrap();
+    assert_eq!(promised(&disk), "4G", "more than it has");
+    disk.available = Some(0);
+    assert_eq!(promised(&disk), "4G");
+    disk.replicas.clear();
+    assert_eq!(promised(&disk), "0");
+    assert_eq!(disk_cells(&disk)[3], "80G");
+    (disk.size, disk.problem) = (0, Some("there is nothing at /d".into()));
+    assert_eq!(disk_cells(&disk)[3..5], ["-", "-"]);
+}
+
+#[test]
+fn a_node_that_has_not_joined_is_of_no_cluster() {
+    let mut this: NodeAnswer = serde_json::from_value(serde_json::json!({
+        "version": 1,
+        "node": {
+            "id": "", "name": "n4", "cluster": "op", "software": "0.1.0", "pid": 7,
+            "started": 0, "addresses": ["10.0.0.4:7740"], "authentication": "none",
+            "coordinator": {"here": false, "reachable": false, "message": "join one"},
+            "workers": 2, "memory": {"per_volume": 0, "buffers": 0, "buffers_used": 0},
+            "disks": 0, "replicas": 0, "attached": [], "warnings": [],
+        },
+    }))
+    .unwrap();
+    let text = status(&this, Err("it belongs to no cluster"));
+    assert!(text.starts_with("node n4 of no cluster yet, evenkeel 0.1.0, "), "{text}");
+    let peers = "  peers        10.0.0.4:7740 (serves nobody before it has joined a cluster)\n";
+    assert!(text.contains(peers), "{text}");
+    this.node.coordinator.address = Some("10.0.0.1:7740".into());
+    let text = status(&this, Err("it is away"));
+    assert!(text.starts_with("node n4 of cluster op, "), "{text}");
+    assert!(text.contains("10.0.0.4:7740 (no authentication (this machine only))"), "{text}");
+}
+
+#[test]
 fn the_status_shows_this_node_and_the_others() {
     let this: NodeAnswer = serde_json::from_value(serde_json::json!({
         "version": 1,

@@ -144,6 +144,7 @@ fn a_stripe_shows_its_mirrors() {
     volume.mirrors.push(second);
     volume.mirrors[0].replicas.truncate(2);
     let text = status(&volume);
+    assert!(text.contains("a stripe of 2 mirrors of 2 and 1 replicas, "), "{text}");
     let table = text.split_once("\n\n").unwrap().1;
     let expected = "  MIRROR  REPLICA   NODE  DISK  STATE
   0       3fa9c1d2  n1    fast  in-sync
@@ -164,6 +165,31 @@ music    4G  C         [UUR]     rebuilding  serving  n1
   why: the replica on n3 is rebuilding
 ";
     assert_eq!(list(&answer, 1), expected);
+}
+
+#[test]
+fn the_list_tells_that_writes_have_failed() {
+    let failed = |kind: &str, cause: &str| FailedRequests {
+        kind: kind.into(),
+        cause: cause.into(),
+        why: String::new(),
+        count: 1,
+        first: 1_700_000_000,
+        last: 1_700_000_000,
+    };
+    let listed = |failed: FailedRequests, reason: &str| {
+        let reason = Some(reason.to_owned());
+        let volumes = vec![VolumeStatus { failed: vec![failed], reason, ..volume() }];
+        list(&VolumesAnswer { version: 1, volumes, complete: true, warnings: vec![] }, 1)
+    };
+    let text = listed(failed("write", "no-coordinator"), "it rebuilds");
+    assert!(text.contains("\n  writes have failed, the last 2023-11-1"), "{text}");
+    assert!(text.ends_with(": a filesystem on it may have become read-only\n"), "{text}");
+    for (kind, cause) in [("read", "medium"), ("write", "reserved")] {
+        assert!(!listed(failed(kind, cause), "").contains("have failed"), "{kind} {cause}");
+    }
+    let told = listed(failed("write", "medium"), "requests failed until now");
+    assert!(!told.contains("writes have failed"), "{told}");
 }
 
 #[test]
