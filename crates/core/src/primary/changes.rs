@@ -37,9 +37,10 @@ impl<P: Payload> Primary<P> {
 
     /// Starts the next call to the coordinator, if one is wanted.
     pub(super) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
-        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
         let done = self.views.advance(cx, &mut self.membership, lacking);
-        done.into_iter().for_each(|pending| self.edit_done(cx, pending));
+        let (io, lower) = &mut self.io();
+        done.into_iter().for_each(|pending| io.edit_done(cx, lower, pending));
         self.views.settle(cx, &mut self.membership);
     }
 
@@ -52,7 +53,8 @@ impl<P: Payload> Primary<P> {
         match self.views.answered(cx, call, answer) {
             Told::Nothing => {}
             Told::Committed { view, edits } => {
-                edits.into_iter().for_each(|pending| self.edit_done(cx, pending));
+                let (io, lower) = &mut self.io();
+                edits.into_iter().for_each(|pending| io.edit_done(cx, lower, pending));
                 self.committed(cx, *view);
             }
             Told::Newest(view) => self.newest(cx, *view),
@@ -95,7 +97,8 @@ impl<P: Payload> Primary<P> {
             if self.views.adoption().awaits(replica) {
                 self.views.send_adopt(cx, &self.membership, replica);
             } else {
-                self.resend(cx, replica);
+                let (io, lower) = &mut self.io();
+                io.resend(cx, lower, replica);
             }
         }
     }
@@ -105,23 +108,19 @@ impl<P: Payload> Primary<P> {
         let Installed { before, left } = self.views.install(cx, &mut self.membership, view);
         if before.iter().any(|before| self.views.has_lost_a_primary(&cx.config, before)) {
             // It may have acknowledged what no flush covers: losing it counts.
-            self.writes.inherit();
+            self.io.inherit_writes();
         }
         for (replica, cause) in left {
             self.replica_left(cx, replica, cause);
         }
-        self.retarget_parts();
-        if self.views.view().is_some_and(View::is_shared) {
-            self.read_again();
-        }
-        self.cluster_locks_follow();
+        let (io, lower) = &mut self.io();
+        io.follow_view(lower);
         self.forget_removed(cx);
         self.views.note_newcomers(cx, &self.membership);
         self.views.keep_completed(&self.membership);
         self.verify.iter_mut().for_each(Verify::reset_pace);
-        self.rebuild_waits.forget_drains();
         self.views.begin_adoption(cx.now);
-        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
         let mut mirrors = 0..self.membership.mirrors().len();
         if mirrors.any(|mirror| self.membership.has_lost_everywhere(mirror, lacking)) {
             // The only one left failed an acknowledged write while this view was on its way.
@@ -142,9 +141,10 @@ impl<P: Payload> Primary<P> {
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let settings = &cx.config.settings;
         peer.left(cause, settings.retry_pause.1, &settings.lag, cx.now);
-        self.session_ended(replica);
-        self.forget_target(mirror, bit);
-        self.release_stability(mirror, bit);
+        let (io, lower) = &mut self.io();
+        io.session_ended(lower, replica);
+        io.forget_target(mirror, bit);
+        io.release_stability(mirror, bit);
         if state.is_some() {
             cx.note(Note::Left(replica, cause));
         }
@@ -169,16 +169,16 @@ impl<P: Payload> Primary<P> {
         if !self.views.adopted(&mut self.membership, replica, generation, cx.now) {
             return;
         }
-        self.resend(cx, replica);
-        self.tell_stable_to(cx, replica);
-        self.restate_cluster_lock(replica);
+        let (io, lower) = &mut self.io();
+        io.go_on_with(cx, lower, replica);
         if self.views.adoption().is_over() {
-            if self.views.end_takeover() && !self.exclusions.are_joining() {
+            if self.views.end_takeover() && !self.io.is_joining() {
                 let follows = self.views.adoption().follows();
                 cx.note(Note::Serving { view: generation, follows });
             }
-            self.parts.take_unconfirmed();
-            self.check_all_parts(cx);
+            let (io, lower) = &mut self.io();
+            let flow = io.view_adopted(cx, lower);
+            self.follow(cx, flow);
         }
     }
 }

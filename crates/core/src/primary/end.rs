@@ -1,6 +1,6 @@
 //! The detach, and every other end of a primary.
 
-use super::io::requests::RequestNumber;
+use super::io::RequestNumber;
 use super::views::edits::Edit;
 use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
@@ -36,7 +36,7 @@ impl<P: Payload> Primary<P> {
             Phase::Serving => {
                 self.stop_verify(cx.now);
                 self.bad_ranges.forget();
-                self.fail_early(cx, RequestError::Detached, |_| true);
+                self.io.fail_early(cx, RequestError::Detached, |_| true);
                 let detaching = Detaching { command, since: cx.now, step: Step::Draining };
                 self.enter(cx, Phase::Detaching(detaching));
             }
@@ -69,13 +69,14 @@ impl<P: Payload> Primary<P> {
             return self.end(cx, EndReason::DetachedUnclean);
         }
         match detaching.step {
-            Step::Draining if self.requests.are_over() && self.parts.are_over() => {
-                let flush = self.accept(cx, None, HostId(0), Operation::Flush);
+            Step::Draining if self.io.is_over() => {
+                let (io, lower) = &mut self.io();
+                let flush = io.accept(cx, lower, None, HostId(0), Operation::Flush);
                 self.detach_step(Step::Flushing(flush));
                 self.dispatch_ready(cx);
             }
-            Step::Flushing(number) if !self.requests.is_under_way(number) => {
-                if self.writes.are_unflushed() {
+            Step::Flushing(number) if !self.io.is_under_way(number) => {
+                if self.io.is_unflushed() {
                     return self.end(cx, EndReason::DetachedUnclean);
                 }
                 self.detach_step(Step::GivingUp);
@@ -111,9 +112,9 @@ impl<P: Payload> Primary<P> {
             | EndReason::PredecessorLives
             | EndReason::CoordinatorBehind => RequestError::Detached,
         };
-        self.fail_requests(cx, error);
+        self.io.fail_requests(cx, error);
         let unfinished: Vec<_> =
-            self.views.commands().into_iter().chain(self.exclusions.commands()).collect();
+            self.views.commands().into_iter().chain(self.io.commands()).collect();
         for id in unfinished {
             let result = Err(CommandError::Ended);
             cx.effects.push(PrimaryEffect::CommandDone { id, result });
@@ -136,15 +137,10 @@ impl<P: Payload> Primary<P> {
 
     /// Gives back what an ended primary holds; its status stays.
     pub(super) fn release_everything(&mut self) {
-        self.requests.forget();
-        self.ranges.forget();
-        self.parts.forget();
-        self.rebuild_waits.forget();
+        self.io.forget();
         self.membership.forget();
         self.views.forget();
         self.bad_ranges.forget();
-        self.cluster_locks.forget();
-        self.exclusions.forget();
         self.check = None;
     }
 }

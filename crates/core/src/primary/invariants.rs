@@ -2,7 +2,6 @@
 //! said: if not, this code is wrong. It is checked where assertions are on: in the simulator, in
 //! tests and under the fuzzers. The labels are those of `docs/rules.md`.
 
-use super::io::requests::RequestLock;
 use super::membership::peer::Peer;
 use super::{Phase, Primary};
 use crate::payload::Payload;
@@ -13,26 +12,19 @@ impl<P: Payload> Primary<P> {
     /// Panics if an invariant of this machine, or of one of its parts, does not hold.
     pub(super) fn check_invariants(&self, now: Instant) {
         if matches!(self.phase, Phase::Ended) {
-            return assert!(self.requests.are_answered(), "I11: not answered");
+            return self.io.check_answered();
         }
         self.check_phase();
         self.check_kept();
-        self.ranges.check_invariants();
-        self.writes.check_invariants();
         self.check_waits(now);
-        self.requests.check_invariants(|number, lock| match lock {
-            RequestLock::None => false,
-            RequestLock::Local => self.ranges.are_granted_to(number),
-            RequestLock::ClusterLock => self.cluster_locks.are_granted_to(number),
-        });
-        self.check_parts();
+        self.io.check_invariants(&self.membership, &self.views);
         // Until it serves it knows of replicas by older views, and waits for confirmations of
         // others.
         if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, self.views.view())
         {
             self.views.check_invariants(now);
             self.check_mirrors(view);
-            self.membership.values().for_each(|peer| self.check_peer(view, peer));
+            self.membership.values().for_each(|peer| check_peer(view, peer));
         }
         self.membership.check_invariants();
     }
@@ -48,7 +40,7 @@ impl<P: Payload> Primary<P> {
                 let counts = |id| view.unconfirmed().any(|unconfirmed| unconfirmed == id);
                 let all_count = self.views.adoption().awaited().iter().all(|id| counts(*id));
                 assert!(all_count, "V7: it waits for the confirmation of one that did not count");
-                assert!(self.requests.are_over(), "W3: something is done before it is a primary");
+                assert!(self.io.is_over(), "W3: something is done before it is a primary");
             }
             Phase::Serving => {
                 let is_primary = view.has_primary(self.config.id);
@@ -60,51 +52,43 @@ impl<P: Payload> Primary<P> {
 
     fn has_begun_nothing(&self) -> bool {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_));
-        is_early && self.requests.are_over() && self.membership.values().next().is_none()
+        is_early && self.io.is_over() && self.membership.values().next().is_none()
     }
 
     /// Whatever keeps others out of a range has asked for its lock, and has not given it back.
     fn check_kept(&self) {
-        for number in self.exclusions.requests() {
-            let is_kept = self.requests.is_kept(number);
-            assert!(is_kept, "I13: {number:?} does not keep out whom a change excludes");
-        }
         if let Some(check) = &self.check {
-            let is_kept = self.requests.is_kept(check.number());
+            let is_kept = self.io.is_kept(check.number());
             assert!(is_kept, "I9: a range is compared, and others may write there");
         }
     }
 
-    /// No wait is without a moment at which it is looked at again, or goes on when it has to end.
+    /// No wait is without a moment at which it is looked at again.
     fn check_waits(&self, now: Instant) {
         let longest = (self.views.lease().time() / 4).max(self.config.settings.reconnect_grace);
         let is_awake = self.clock.tick_at <= now + longest;
         assert!(matches!(self.phase, Phase::Idle) || is_awake, "I11: nothing wakes it up");
-        self.suspension.check_invariants(self.requests.waits().next().is_some());
     }
 
     /// The sets by which answers are counted are those of the view.
     fn check_mirrors(&self, view: &View) {
-        assert!(
-            self.membership.mirrors().len() == view.mirrors.len(),
-            "I4: mirrors are not those of the view"
-        );
-        for (peers, record) in self.membership.mirrors().iter().zip(&view.mirrors) {
+        let mirrors = self.membership.mirrors();
+        assert!(mirrors.len() == view.mirrors.len(), "I4: mirrors are not those of the view");
+        for (peers, record) in mirrors.iter().zip(&view.mirrors) {
             peers.check_invariants(record, self.config.id.node);
         }
-        self.views.adoption().check_invariants(|id| self.views.is_member(id));
     }
+}
 
-    fn check_peer(&self, view: &View, peer: &Peer) {
-        let id = peer.id();
-        let Some((mirror, record)) = view.replica(id) else {
-            panic!("I4: {id:?} is not of the volume");
-        };
-        assert!(mirror == peer.mirror(), "I4: {id:?} is of another mirror");
-        let names = record.state.takes_writes().then_some(record.incarnation);
-        let is_known = !peer.is_ready() || names.is_some() && names == peer.incarnation();
-        assert!(is_known, "W3: {id:?} is sent what another life of it is meant for");
-    }
+fn check_peer(view: &View, peer: &Peer) {
+    let id = peer.id();
+    let Some((mirror, record)) = view.replica(id) else {
+        panic!("I4: {id:?} is not of the volume");
+    };
+    assert!(mirror == peer.mirror(), "I4: {id:?} is of another mirror");
+    let names = record.state.takes_writes().then_some(record.incarnation);
+    let is_known = !peer.is_ready() || names.is_some() && names == peer.incarnation();
+    assert!(is_known, "W3: {id:?} is sent what another life of it is meant for");
 }
 
 #[cfg(test)]

@@ -25,26 +25,16 @@ mod scrub;
 mod sessions;
 mod start;
 mod status;
-mod suspension;
 mod views;
-mod waiting;
 
 pub use self::scrub::verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 pub use interface::*;
 
-use self::io::cluster_locks::ClusterLocks;
-use self::io::exclusions::Exclusions;
-use self::io::parts::under_way::Parts;
-use self::io::ranges::Ranges;
-use self::io::rebuild_waits::RebuildWaits;
-use self::io::requests::{Asked, Client, Requests};
-use self::io::stability::Stability;
-use self::io::writes::Writes;
+use self::io::{Asked, Client, Io, Lower};
 use self::membership::Membership;
 use self::scrub::bad_ranges::BadRanges;
 use self::scrub::check::Check;
 use self::scrub::verify::Verify;
-use self::suspension::Suspension;
 use self::views::Views;
 use self::views::takeover::Gathering;
 use crate::ids::*;
@@ -52,6 +42,7 @@ use crate::message::Message;
 use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::time::Instant;
+use core::ops::ControlFlow;
 use core::time::Duration;
 
 /// Runs the mirrors of one attached volume. See the module's documentation.
@@ -61,19 +52,11 @@ pub struct Primary<P> {
     phase: Phase,
     views: Views,
     membership: Membership,
-    requests: Requests<P>,
-    ranges: Ranges,
-    cluster_locks: ClusterLocks,
-    exclusions: Exclusions,
-    parts: Parts<P>,
-    rebuild_waits: RebuildWaits,
-    stability: Stability,
+    io: Io<P>,
     /// The range that is being compared or rewritten.
     check: Option<Check>,
     bad_ranges: BadRanges,
     verify: Option<Verify>,
-    suspension: Suspension,
-    writes: Writes,
     clock: Clock,
 }
 
@@ -115,6 +98,9 @@ impl Phase {
         }
     }
 }
+
+/// Whether a primary goes on after something, or ends by it.
+type Flow = ControlFlow<EndReason>;
 
 impl Stage {
     /// Whether it is a primary: it has taken office, and has not ended.
@@ -166,18 +152,10 @@ impl<P: Payload> Primary<P> {
             phase: Phase::Idle,
             membership: Membership::new(now),
             views: Views::new(now),
-            requests: Requests::default(),
-            ranges: Ranges::default(),
-            cluster_locks: ClusterLocks::default(),
-            exclusions: Exclusions::default(),
-            parts: Parts::default(),
-            rebuild_waits: RebuildWaits::default(),
-            stability: Stability::new(now),
+            io: Io::new(now),
             check: None,
             bad_ranges: BadRanges::default(),
             verify: None,
-            suspension: Suspension::default(),
-            writes: Writes::default(),
             clock: Clock { tick_at: now, last_number: 0 },
         }
     }
@@ -197,7 +175,8 @@ impl<P: Payload> Primary<P> {
             PrimaryEvent::Start => self.start(cx),
             PrimaryEvent::Request { request, host, operation } => {
                 let client = Client { request, since: cx.now };
-                self.request(cx, Asked { client, host, operation });
+                let (io, lower) = &mut self.io();
+                io.request(cx, lower, Asked { client, host, operation });
             }
             PrimaryEvent::LinkUp { replica, link } => self.link_up(cx, replica, link),
             PrimaryEvent::LinkDown { replica, link } => self.link_down(cx, replica, link),
@@ -244,21 +223,50 @@ impl<P: Payload> Primary<P> {
         }
     }
 
+    /// What clients have under way, and what that uses.
+    #[inline]
+    fn io(&mut self) -> (&mut Io<P>, Lower<'_>) {
+        (&mut self.io, Lower { peers: &mut self.membership, views: &mut self.views })
+    }
+
+    /// Ends if that follows from what was just done.
+    #[inline]
+    fn follow(&mut self, cx: &mut Context<'_, P>, flow: Flow) {
+        if let ControlFlow::Break(reason) = flow {
+            self.end(cx, reason);
+        }
+    }
+
     /// Brings everything as far as it goes after an event.
     fn run_to_fixpoint(&mut self, cx: &mut Context<'_, P>) {
         if cx.now >= cx.clock.tick_at {
             self.tick(cx);
         }
         self.advance_start(cx);
-        self.tell_finished(cx);
+        let (io, lower) = &mut self.io();
+        io.tell_finished(cx, lower);
         self.advance_change(cx);
-        self.place_reads(cx);
+        let (io, lower) = &mut self.io();
+        io.place_reads(cx, lower);
         self.dispatch_ready(cx);
         self.advance_check(cx);
-        self.advance_cluster_locks(cx);
+        let (io, lower) = &mut self.io();
+        io.advance_cluster_locks(cx, lower);
         self.advance_detach(cx);
-        if matches!(self.phase, Phase::Ended) {
+        self.take_findings();
+        if cx.stage == Stage::Ended {
             self.release_everything();
+        }
+    }
+
+    /// Sends what has its range, and goes on with the check that has.
+    fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
+        loop {
+            let (io, lower) = &mut self.io();
+            match io.dispatch_ready(cx, lower) {
+                Some(number) => self.check_locked(cx, number),
+                None => return,
+            }
         }
     }
 
@@ -266,17 +274,18 @@ impl<P: Payload> Primary<P> {
     fn tick(&mut self, cx: &mut Context<'_, P>) {
         self.views.notice_own_pause(cx, &mut self.membership);
         self.watch_peers(cx);
-        if matches!(self.phase, Phase::Ended) {
+        if cx.stage == Stage::Ended {
             return; // The last replica of a mirror has lost what was acknowledged.
         }
         self.views.watch_primaries(cx, &self.membership);
-        self.watch_obstacle(cx);
-        self.views.give_up_commands(cx);
-        self.give_up_clearing(cx);
-        self.watch_stability(cx);
+        let (io, lower) = &mut self.io();
+        io.watch_obstacle(cx, lower);
+        lower.views.give_up_commands(cx);
+        io.give_up_clearing(cx);
+        io.watch_stability(cx, lower);
         self.watch_speed(cx);
         let settings = &self.config.settings;
-        let is_idle = self.parts.are_over()
+        let is_idle = self.io.are_parts_over()
             && self.views.adoption().is_over()
             && !self.views.calls().is_under_way()
             && self.views.edits().is_empty()
@@ -320,44 +329,30 @@ impl<P: Payload> Primary<P> {
             }
             Message::Adopted { generation } => self.adopted(cx, replica, generation),
             Message::Refused { adopted, sequence } => {
-                if let Some(sequence) = sequence {
-                    self.part_refused(replica, sequence);
-                }
-                self.views.refused(&mut self.membership, replica, adopted);
-            }
-            Message::DiskFailed { generation, failure } => {
-                self.told_of_failure(replica, generation, failure);
-            }
-            Message::Received { id } => self.received(cx, replica, id.sequence),
-            Message::Done { id, result } => self.done(cx, replica, id.sequence, result),
-            Message::Data { id, is_unverified } => {
-                self.data(cx, replica, id.sequence, payload, is_unverified);
-            }
-            Message::Digests { id, digests } => {
-                self.digests(cx, replica, id.sequence, digests);
-            }
-            Message::Extents { id, extents } => self.extents(cx, replica, id.sequence, extents),
-            Message::Pong { generation, number, slots } => {
-                self.pong(cx, replica, (generation, number), slots);
+                let (io, lower) = &mut self.io();
+                sequence.into_iter().for_each(|part| io.part_refused(lower, replica, part));
+                lower.views.refused(lower.peers, replica, adopted);
             }
             Message::Fenced { generation } => self.views.fenced(link, generation),
-            Message::Drain { generation, token, offset, length, source } => {
-                let range = offset..offset.saturating_add(u64::from(length));
-                self.drain(cx, link, replica, generation, token, range, source);
-            }
-            Message::ClusterLock { generation, requester, number, range } => {
-                self.cluster_lock_told(cx, generation, requester, number, range);
-            }
-            Message::Granted { generation, requester, number } => {
-                self.cluster_lock_granted(generation, requester, number);
-            }
-            Message::LogFilling { generation } => self.log_filling(cx, replica, generation),
-            Message::RebuildProgress { progress, .. } => self.rebuild_progress(replica, progress),
-            Message::RebuildCopied { generation, number } => {
-                self.rebuild_copied(cx, replica, generation, number);
-            }
             Message::RebuildDone { generation } => {
                 self.views.rebuild_done(&self.membership, replica, generation);
+            }
+            Message::Received { .. }
+            | Message::Done { .. }
+            | Message::Data { .. }
+            | Message::Digests { .. }
+            | Message::Extents { .. }
+            | Message::Pong { .. }
+            | Message::DiskFailed { .. }
+            | Message::Drain { .. }
+            | Message::ClusterLock { .. }
+            | Message::Granted { .. }
+            | Message::LogFilling { .. }
+            | Message::RebuildProgress { .. }
+            | Message::RebuildCopied { .. } => {
+                let (io, lower) = &mut self.io();
+                let flow = io.message(cx, lower, (replica, link), message, payload);
+                self.follow(cx, flow);
             }
             // Only a primary or a rebuilding replica says these.
             Message::OpenSession { .. }

@@ -2,7 +2,7 @@
 //! answers grant (rules W2, W5, V3).
 
 use crate::ids::*;
-use crate::message::{Message, Opener, ReplicaReport, SlotBits};
+use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
 use crate::primary::membership::Lacking;
 use crate::primary::membership::peer::{Peer, Session, SessionEnd};
@@ -49,12 +49,13 @@ impl<P: Payload> Primary<P> {
             return; // It was closed from here before.
         };
         let replica = peer.id();
-        self.rebuild_waits.forget_link(link);
+        self.io.forget_link(link);
         if peer.open_link().is_none() {
             return self.connect_failed(cx, replica);
         }
         let SessionEnd { is_again, is_hopeless } = peer.session_lost(cx.now);
-        self.session_ended(replica);
+        let (io, lower) = &mut self.io();
+        io.session_ended(lower, replica);
         if is_hopeless {
             self.views.wants_to_leave(replica, Cause::Disconnected);
         }
@@ -151,9 +152,8 @@ impl<P: Payload> Primary<P> {
         if self.views.adoption().awaits(replica) {
             self.views.send_adopt(cx, &self.membership, replica);
         } else {
-            self.resend(cx, replica);
-            self.tell_stable_to(cx, replica);
-            self.restate_cluster_lock(replica);
+            let (io, lower) = &mut self.io();
+            io.go_on_with(cx, lower, replica);
         }
     }
 
@@ -167,7 +167,7 @@ impl<P: Payload> Primary<P> {
         incarnation: Incarnation,
     ) {
         let is_stale_clone = self.views.is_stale_clone(&self.membership, replica);
-        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
         if self.membership.has_sound_other(mirror, replica, lacking) {
             let cause = if is_stale_clone { Cause::StaleClone } else { Cause::Restarted };
             return self.views.wants_to_leave(replica, cause);
@@ -179,10 +179,11 @@ impl<P: Payload> Primary<P> {
         });
         // What other primaries have had acknowledged is not known here.
         let is_shared = self.views.has_others();
-        let is_unflushed = is_shared || self.writes.are_unflushed();
+        let is_unflushed = is_shared || self.io.is_unflushed();
         let may_have_lost = is_stale_clone || has_rebooted && is_unflushed;
         if !may_have_lost {
-            self.forget_incarnation(replica, has_rebooted);
+            let (io, lower) = &mut self.io();
+            io.forget_incarnation(lower, replica, has_rebooted);
             if has_rebooted {
                 // Rebuilding ones may have copied what it has lost.
                 self.views.rebuilds_lack_a_source(&self.membership, mirror);
@@ -190,7 +191,7 @@ impl<P: Payload> Primary<P> {
             return self.views.edit(Edit::Renew { replica, incarnation });
         }
         self.membership.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().lose());
-        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
         if self.membership.has_lost_everywhere(mirror, lacking) {
             self.end(cx, crate::primary::EndReason::LostWrites);
         }
@@ -198,7 +199,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
     pub(in crate::primary) fn is_sound(&self, replica: ReplicaId) -> bool {
-        self.membership.is_sound(replica, &|mirror| self.parts.lacking(mirror))
+        self.membership.is_sound(replica, &|mirror| self.io.lacking(mirror))
     }
 
     /// A session with an idle spare is open: it stands in for somebody, or the session has no use.
@@ -309,7 +310,7 @@ impl<P: Payload> Primary<P> {
     /// At the end of each window of time: lets those leave that hold the others up.
     pub(super) fn watch_speed(&mut self, cx: &mut Context<'_, P>) {
         if self.membership.is_speed_due(cx) {
-            let late = self.parts.late_writes(cx.now, cx.config.settings.lag.least);
+            let late = self.io.late_writes(cx.now, cx.config.settings.lag.least);
             for replica in self.membership.judge_speed(cx, &late) {
                 self.views.wants_to_leave(replica, Cause::Lagging);
             }
@@ -319,7 +320,6 @@ impl<P: Payload> Primary<P> {
     /// Whether a replica has left anything unanswered for longer than so many deadlines.
     fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
         let Some(peer) = self.membership.known(replica) else { return false };
-        let bit = peer.bit();
         let waited = |since: Instant| peer.waited(since, now);
         if self.views.adoption().awaits(replica) {
             // Until it has adopted the view it carries out nothing, and refuses what it had not
@@ -328,38 +328,7 @@ impl<P: Payload> Primary<P> {
                 >= self.views.adoption().deadline(self.config.settings.deadline) * deadlines;
         }
         let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
-        let mut parts = self.parts.of_mirror(peer.mirror());
         peer.session().pinged_at().is_some_and(overdue)
-            || parts.any(|(_, part)| part.waits_for(bit) && overdue(part.sent_at()))
-    }
-
-    pub(in crate::primary) fn pong(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        replica: ReplicaId,
-        (generation, number): (Generation, u64),
-        slots: SlotBits,
-    ) {
-        let is_current = generation == self.views.generation();
-        if self
-            .membership
-            .known_mut(replica)
-            .is_some_and(|peer| peer.pong(number, slots, is_current))
-        {
-            self.confirmations_changed(cx);
-        }
-    }
-
-    /// Holds an answer back until the lease is confirmed.
-    pub(in crate::primary) fn await_lease(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
-        self.parts.await_lease(sequence);
-        cx.wake_at(cx.now + self.config.settings.reconnect_grace / 4);
-    }
-
-    /// Somebody has confirmed: gives the answers that waited for it.
-    pub(in crate::primary) fn confirmations_changed(&mut self, cx: &mut Context<'_, P>) {
-        for sequence in self.parts.take_unconfirmed() {
-            self.check_part(cx, sequence);
-        }
+            || self.io.leaves_unanswered(peer.mirror(), peer.bit(), overdue)
     }
 }

@@ -161,15 +161,15 @@ impl<P: Payload> Primary<P> {
     /// The inaugural view is committed: from now on this is the primary.
     pub(super) fn started(&mut self, cx: &mut Context<'_, P>, view: View) {
         if self.views.take_over(&view) {
-            self.writes.inherit();
+            self.io.inherit_writes();
         }
         self.enter(cx, Phase::Serving);
         let is_joining = view.has_several_primaries();
         self.install(cx, view);
         if is_joining && matches!(self.phase, Phase::Serving) {
-            let cluster_lock = self.cluster_lock_for_itself(cx, 0..u64::MAX);
-            self.exclusions.join(cluster_lock);
+            self.io.join(cx);
         }
-        self.accept_early(cx);
+        let (io, lower) = &mut self.io();
+        io.accept_early(cx, lower);
     }
 }

@@ -27,11 +27,11 @@ impl<P: Payload> Primary<P> {
             .flat_map(|view| view.replicas().map(|(_, record)| record.id));
         PrimaryStatus {
             view: self.views.view().cloned(),
-            serving: matches!(self.phase, Phase::Serving) && !self.exclusions.are_joining(),
-            waiting: self.suspension.waiting(),
+            serving: matches!(self.phase, Phase::Serving) && !self.io.is_joining(),
+            waiting: self.io.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
-            requests: self.requests.waits().count(),
-            unflushed: self.writes.are_unflushed(),
+            requests: self.io.waits(),
+            unflushed: self.io.is_unflushed(),
             verify: self.verify.as_ref().map(|verify| verify.status().clone()),
             rewritten: self.bad_ranges.rewritten(),
         }
@@ -48,22 +48,19 @@ impl<P: Payload> Primary<P> {
 
     fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
         let peer = self.membership.get(&replica)?;
-        let unanswered = || {
-            let of_mirror = self.parts.of_mirror(peer.mirror()).map(|(_, part)| part);
-            of_mirror.filter(|part| part.waits_for(peer.bit()))
-        };
+        let (outstanding, oldest) = self.io.unanswered_by(peer.mirror(), peer.bit(), now);
         let is_rebuilding = self.views.state_of(replica) == Some(ReplicaState::Rebuilding);
         let is_awaited = self.views.state_of(replica) == Some(ReplicaState::Stale)
             && matches!((&self.phase, peer.session()), (Phase::Serving, Session::Down));
-        let lacking: Lacking<'_> = &|mirror| self.parts.lacking(mirror);
+        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
         let grounds = Grounds { me: self.config.id, peers: &self.membership, lacking };
         Some(PeerStatus {
             replica,
             leaving: self.views.leaving(grounds, replica),
             connected: peer.is_ready(),
             may_lack: peer.disk().is_lost() && peer.open_link().is_some(),
-            outstanding: unanswered().count(),
-            oldest: unanswered().map(|part| now.since(part.sent_at())).max(),
+            outstanding,
+            oldest,
             retry_in: is_awaited.then(|| peer.retry_at().since(now)),
             rebuild: peer.progress().filter(|_| is_rebuilding),
             failed_reads: peer.disk().failed_reads(),

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::super::CoordinatorAnswer;
-use super::super::io::requests::{Client, RequestNumber};
+use super::super::io::{Client, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
 use super::super::views::check_sources;
 use crate::cluster::{Bytes, Cluster, replica};
@@ -90,7 +90,8 @@ fn nothing_waits_after_the_stated_time() {
     let client = Client { request: RequestId(1), since: now };
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
-    primary.accept(cx, Some(client), HostId(1), Operation::Flush);
+    let (io, lower) = &mut primary.io();
+    io.accept(cx, lower, Some(client), HostId(1), Operation::Flush);
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
 }
 
@@ -107,7 +108,7 @@ fn nothing_is_done_without_a_view() {
 #[test]
 fn a_change_of_reservations_keeps_others_out() {
     breaks("I13", |primary| {
-        primary.exclusions.clear(RequestNumber(99), CommandId(1), Instant(0));
+        primary.io.clear(RequestNumber(99), CommandId(1));
     });
 }
 
@@ -151,10 +152,10 @@ fn a_takeover_has_one_source_in_each_mirror() {
 fn nobody_writes_where_replicas_are_compared() {
     breaks("I9", |primary| {
         let mut effects = Vec::new();
-        primary.must_repair(0, 0..4096);
+        primary.io.must_repair(0, 0..4096);
         let cx = &mut primary.context(primary.clock.tick_at, &mut effects);
         primary.advance_check(cx);
         let number = primary.check.as_ref().expect("it is begun").number();
-        primary.requests.end_kept(number);
+        primary.io.end_kept(number);
     });
 }

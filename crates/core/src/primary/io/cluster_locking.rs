@@ -8,42 +8,51 @@ use super::requests::RequestNumber;
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
+use crate::primary::io::{Io, Lower};
 use crate::primary::membership::peer::Peer;
-use crate::primary::{Context, Note, Phase, Primary};
+use crate::primary::{Context, Note, Stage};
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// Asks for the next cluster lock, and tells the lock manager what it does not know.
-    pub(in crate::primary) fn advance_cluster_locks(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn advance_cluster_locks(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+    ) {
         self.cluster_locks.begin_next();
         if !self.cluster_locks.are_untold() {
             return;
         }
         let lock_manager = self
-            .lock_manager()
-            .filter(|lock_manager| !self.views.adoption().awaits(lock_manager.id()));
+            .lock_manager(lower)
+            .filter(|lock_manager| !lower.views.adoption().awaits(lock_manager.id()));
         if let Some(link) = lock_manager.and_then(Peer::ready_link) {
-            let (generation, requester) = (self.views.generation(), self.config.id);
+            let (generation, requester) = (lower.views.generation(), cx.config.id);
             let (number, range) = self.cluster_locks.tell();
             cx.send(link, Message::ClusterLock { generation, requester, number, range }, None);
         }
     }
 
     /// The replica that keeps the order of cluster locks.
-    fn lock_manager(&self) -> Option<&Peer> {
-        self.membership.known(self.views.view()?.lock_manager()?)
+    fn lock_manager<'a>(&self, lower: &'a Lower<'_>) -> Option<&'a Peer> {
+        lower.peers.known(lower.views.view()?.lock_manager()?)
     }
 
     /// A session with a replica goes on, or it has adopted the view: a lock manager may have missed
     /// what was said.
-    pub(in crate::primary) fn restate_cluster_lock(&mut self, replica: ReplicaId) {
-        if self.lock_manager().is_some_and(|lock_manager| lock_manager.id() == replica) {
+    pub(in crate::primary) fn restate_cluster_lock(
+        &mut self,
+        lower: &Lower<'_>,
+        replica: ReplicaId,
+    ) {
+        if self.lock_manager(lower).is_some_and(|lock_manager| lock_manager.id() == replica) {
             self.cluster_locks.restate();
         }
     }
 
     /// The view has changed: cluster locks of those that are no primaries any more are over.
-    pub(in crate::primary) fn cluster_locks_follow(&mut self) {
-        let Some(view) = self.views.view() else { return };
+    pub(in crate::primary) fn cluster_locks_follow(&mut self, lower: &Lower<'_>) {
+        let Some(view) = lower.views.view() else { return };
         let over = self.cluster_locks.follow(|id| view.has_primary(id));
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
     }
@@ -53,13 +62,14 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn cluster_lock_told(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         generation: Generation,
         requester: PrimaryId,
         number: ClusterLockNumber,
         range: Option<Range<u64>>,
     ) {
-        let is_primary = self.views.view().is_some_and(|view| view.has_primary(requester));
-        if generation != self.views.generation() || !is_primary {
+        let is_primary = lower.views.view().is_some_and(|view| view.has_primary(requester));
+        if generation != lower.views.generation() || !is_primary {
             return; // It is said again when the lock manager knows that the view is known here.
         }
         let over = match self.cluster_locks.hear(requester, number, range.is_none()) {
@@ -77,10 +87,15 @@ impl<P: Payload> Primary<P> {
 
     /// Tells the lock manager that nothing is under way in a locked range, unless the cluster lock
     /// is over.
-    pub(super) fn yield_range(&mut self, cx: &mut Context<'_, P>, lock: YieldLock) {
-        let generation = self.views.generation();
+    pub(super) fn yield_range(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        lock: YieldLock,
+    ) {
+        let generation = lower.views.generation();
         let aside = self.cluster_locks.yield_range(lock);
-        let link = self.lock_manager().and_then(Peer::ready_link);
+        let link = self.lock_manager(lower).and_then(Peer::ready_link);
         if let (Some((requester, number)), Some(link)) = (aside, link) {
             cx.send(link, Message::Granted { generation, requester, number }, None);
         }
@@ -89,12 +104,14 @@ impl<P: Payload> Primary<P> {
     /// All primaries yield for a cluster lock of this one: the request for which it is may go on.
     pub(in crate::primary) fn cluster_lock_granted(
         &mut self,
+        cx: &Context<'_, P>,
+        lower: &Lower<'_>,
         generation: Generation,
         requester: PrimaryId,
         number: ClusterLockNumber,
     ) {
-        if generation == self.views.generation()
-            && requester == self.config.id
+        if generation == lower.views.generation()
+            && requester == cx.config.id
             && let Some(request) = self.cluster_locks.granted(number)
         {
             self.ranges.go_on(request);
@@ -102,14 +119,19 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Nobody has anything under way that this primary, which has just joined, does not know of.
-    pub(super) fn joined(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
+    pub(super) fn joined(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        number: RequestNumber,
+    ) {
         self.end_kept(number);
-        if matches!(self.phase, Phase::Serving) {
+        if cx.stage == Stage::Serving {
             cx.note(Note::Serving {
-                view: self.views.generation(),
-                follows: self.views.adoption().follows(),
+                view: lower.views.generation(),
+                follows: lower.views.adoption().follows(),
             });
-            self.accept_early(cx);
+            self.accept_early(cx, lower);
         }
     }
 }

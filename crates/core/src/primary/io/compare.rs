@@ -4,8 +4,9 @@
 
 use crate::operation::Operation;
 use crate::payload::Payload;
+use crate::primary::Context;
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::{Context, Primary};
+use crate::primary::io::{Io, Lower};
 
 /// What is to be written, and over what.
 #[derive(Debug)]
@@ -16,29 +17,31 @@ pub(in crate::primary) struct Comparison<P> {
     pub durable: bool,
 }
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// The range is locked: reads it.
     pub(in crate::primary) fn read_to_compare(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         number: RequestNumber,
         comparison: Comparison<P>,
     ) {
         let (offset, length) = (comparison.offset, comparison.expected.length());
         self.requests.will_compare(number, comparison);
-        self.dispatch(cx, number, Operation::Read { offset, length });
+        self.dispatch(cx, lower, number, Operation::Read { offset, length });
     }
 
     /// It was read what there is, or could not be.
     pub(in crate::primary) fn compare(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         number: RequestNumber,
         comparison: Comparison<P>,
     ) {
         let Comparison { offset, expected, payload, durable } = comparison;
         if self.requests.compare(number, &expected) {
-            self.dispatch(cx, number, Operation::Write { offset, payload, durable });
+            self.dispatch(cx, lower, number, Operation::Write { offset, payload, durable });
         } else {
             self.reply(cx, number);
         }

@@ -5,6 +5,7 @@
 
 mod answers;
 mod blockwise;
+mod confirming;
 mod invariants;
 mod placing;
 mod sending;

@@ -9,13 +9,25 @@ use super::rebuild_waits::{Copied, Drain};
 use crate::ids::*;
 use crate::message::{Message, RebuildProgress, RebuildWait};
 use crate::payload::Payload;
-use crate::primary::{Context, Primary};
+use crate::primary::Context;
+use crate::primary::io::{Io, Lower};
 use crate::settings::REGION;
 use crate::time::Instant;
 use crate::view::ReplicaState;
 
 /// How long a request keeps rebuilds slow.
 const BUSY_FOR: Duration = Duration::from_millis(100);
+
+/// A rebuilding replica asks when its source has all of a range that it is about to copy.
+#[derive(Debug)]
+pub(super) struct DrainAsked {
+    pub link: LinkId,
+    pub replica: ReplicaId,
+    pub generation: Generation,
+    pub token: CopyToken,
+    pub range: Range<u64>,
+    pub source: ReplicaId,
+}
 
 /// What becomes of a replica that asks whether writes are finished.
 enum Finish {
@@ -27,23 +39,15 @@ enum Finish {
     Over,
 }
 
-impl<P: Payload> Primary<P> {
-    #[allow(clippy::too_many_arguments)]
-    pub(in crate::primary) fn drain(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        replica: ReplicaId,
-        generation: Generation,
-        token: CopyToken,
-        range: Range<u64>,
-        source: ReplicaId,
-    ) {
-        let may_ask = self.views.state_of(replica) == Some(ReplicaState::Rebuilding)
-            && self.views.state_of(source) == Some(ReplicaState::InSync)
-            && generation == self.views.generation()
-            && self.views.adoption().is_over();
-        let Some(peer) = self.membership.get(&source).filter(|_| may_ask) else {
+impl<P: Payload> Io<P> {
+    /// A rebuilding replica is about to copy a range.
+    pub(super) fn drain(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, asked: DrainAsked) {
+        let DrainAsked { link, replica, generation, token, range, source } = asked;
+        let may_ask = lower.views.state_of(replica) == Some(ReplicaState::Rebuilding)
+            && lower.views.state_of(source) == Some(ReplicaState::InSync)
+            && generation == lower.views.generation()
+            && lower.views.adoption().is_over();
+        let Some(peer) = lower.peers.get(&source).filter(|_| may_ask) else {
             return; // The replica lets go of the range by itself and asks again.
         };
         let (mirror, bit) = (peer.mirror(), peer.bit());
@@ -64,13 +68,14 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn drain_progressed(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         sequence: Sequence,
     ) {
         if self.rebuild_waits.are_drained() {
             return; // As nearly always.
         }
-        let (generation, is_busy) = (self.views.generation(), self.is_busy(cx.now));
-        let (peers, part) = (&self.membership, self.parts.known(sequence));
+        let (generation, is_busy) = (lower.views.generation(), self.is_busy(cx.now));
+        let (peers, part) = (&*lower.peers, self.parts.known(sequence));
         let has_it = |id| {
             let peer = peers.known(id);
             peer.zip(part).is_some_and(|(peer, part)| part.was_written_by(peer.bit()))
@@ -82,20 +87,21 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether clients have asked for anything lately.
-    pub(in crate::primary) fn is_busy(&self, now: Instant) -> bool {
+    pub fn is_busy(&self, now: Instant) -> bool {
         self.requests.came_within(BUSY_FOR, now)
     }
 
     pub(in crate::primary) fn rebuild_progress(
         &mut self,
+        lower: &mut Lower<'_>,
         replica: ReplicaId,
         progress: RebuildProgress,
     ) {
-        let Some(peer) = self.membership.known_mut(replica) else { return };
+        let Some(peer) = lower.peers.known_mut(replica) else { return };
         peer.rebuilds(progress);
         let mirror = peer.mirror();
         if let Some(RebuildWait::SourceMedium(at)) = progress.waits_for
-            && self.membership.mirror(mirror).in_sync().count_ones() > 1
+            && lower.peers.mirror(mirror).in_sync().count_ones() > 1
         {
             // What the source can't read another one may have.
             self.must_repair(mirror, at..at.saturating_add(REGION.into()));
@@ -106,23 +112,24 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn rebuild_copied(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         replica: ReplicaId,
         generation: Generation,
         number: BarrierNumber,
     ) {
-        if generation == self.views.generation() {
+        if generation == lower.views.generation() {
             let through = self.writes.last();
             self.rebuild_waits.copied(replica, Copied { generation, number, through });
-            self.tell_finished(cx);
+            self.tell_finished(cx, lower);
         }
     }
 
     /// Tells those that have made a copy durable when what was sent by then is finished.
-    pub(in crate::primary) fn tell_finished(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn tell_finished(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
         let finishing = self.rebuild_waits.finishing();
         let fates: Vec<_> =
-            finishing.map(|(id, copied)| (id, copied, self.finish(id, copied))).collect();
-        let generation = self.views.generation();
+            finishing.map(|(id, copied)| (id, copied, self.finish(lower, id, copied))).collect();
+        let generation = lower.views.generation();
         for (replica, copied, fate) in fates {
             match fate {
                 Finish::Waits => continue,
@@ -136,10 +143,10 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn finish(&self, replica: ReplicaId, copied: Copied) -> Finish {
-        let is_rebuilding = self.views.state_of(replica) == Some(ReplicaState::Rebuilding);
-        let counts = is_rebuilding && copied.generation == self.views.generation();
-        let peer = self.membership.get(&replica).filter(|_| counts);
+    fn finish(&self, lower: &Lower<'_>, replica: ReplicaId, copied: Copied) -> Finish {
+        let is_rebuilding = lower.views.state_of(replica) == Some(ReplicaState::Rebuilding);
+        let counts = is_rebuilding && copied.generation == lower.views.generation();
+        let peer = lower.peers.get(&replica).filter(|_| counts);
         let Some((peer, link)) = peer.and_then(|peer| Some((peer, peer.ready_link()?))) else {
             return Finish::Over;
         };

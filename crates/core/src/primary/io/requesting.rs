@@ -9,37 +9,48 @@ use super::requests::{Answer, Asked, Client, Failed, RequestLock, RequestNumber,
 use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
-use crate::primary::{Context, Phase, Primary, PrimaryEffect};
+use crate::primary::io::{Io, Lower};
+use crate::primary::{Context, PrimaryEffect, Stage};
 use crate::range_lock::LockMode;
 use crate::settings::{MAX_COMPARE, MAX_REQUEST};
 use crate::stripe::Geometry;
 
-impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn request(&mut self, cx: &mut Context<'_, P>, asked: Asked<P>) {
-        let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_))
+impl<P: Payload> Io<P> {
+    pub(in crate::primary) fn request(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        asked: Asked<P>,
+    ) {
+        let is_early = matches!(cx.stage, Stage::Idle | Stage::Starting)
             || self.exclusions.are_joining() && self.suspension.failing().is_none();
         if is_early {
             // It is checked, and its range locked, when it may be served.
             return self.requests.wait(asked);
         }
         let Asked { client, host, operation } = asked;
-        if let Some(error) = self.refusal(&operation) {
+        if let Some(error) = self.refusal(cx, lower, &operation) {
             return client.refuse(cx, error);
         }
         self.requests.note_asked(cx.now);
-        self.accept(cx, Some(client), host, operation);
+        self.accept(cx, lower, Some(client), host, operation);
     }
 
     /// Why a request can't even be accepted.
-    fn refusal(&self, operation: &Operation<P>) -> Option<RequestError> {
-        match &self.phase {
-            Phase::Detaching(_) | Phase::Ended => return Some(RequestError::Detached),
-            Phase::Idle | Phase::Starting(_) | Phase::Serving => {}
+    fn refusal(
+        &self,
+        cx: &Context<'_, P>,
+        lower: &Lower<'_>,
+        operation: &Operation<P>,
+    ) -> Option<RequestError> {
+        match cx.stage {
+            Stage::Detaching | Stage::Ended => return Some(RequestError::Detached),
+            Stage::Idle | Stage::Starting | Stage::Serving => {}
         }
         if let Some(error) = self.suspension.failing() {
             return Some(error);
         }
-        let geometry = self.views.view().map(|view| view.geometry);
+        let geometry = lower.views.view().map(|view| view.geometry);
         match geometry {
             Some(geometry) if is_valid(geometry, operation) => None,
             _ => Some(RequestError::Invalid),
@@ -47,9 +58,9 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Requests may be served: takes in those that came before.
-    pub(in crate::primary) fn accept_early(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn accept_early(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
         for asked in self.requests.take_early() {
-            self.request(cx, asked);
+            self.request(cx, lower, asked);
         }
     }
 
@@ -57,13 +68,14 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn accept(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         client: Option<Client>,
         host: HostId,
         operation: Operation<P>,
     ) -> RequestNumber {
         let number = RequestNumber(cx.next_number());
         let cluster_locks =
-            matches!(operation, Operation::CompareAndWrite { .. }) && self.views.has_others();
+            matches!(operation, Operation::CompareAndWrite { .. }) && lower.views.has_others();
         let range = operation.range();
         let mode = if operation.changes_data() { LockMode::Exclusive } else { LockMode::Shared };
         let lock = match &range {
@@ -78,6 +90,43 @@ impl<P: Payload> Primary<P> {
             None => self.ranges.go_on(number),
         }
         number
+    }
+
+    /// Parts of a request that keeps its range are sent next: these many.
+    pub fn expect_parts(&mut self, number: RequestNumber, parts: usize) {
+        self.requests.expect_parts(number, parts);
+    }
+
+    /// Whether parts of a request are under way.
+    pub fn has_parts(&self, number: RequestNumber) -> bool {
+        self.requests.has_parts(number)
+    }
+
+    /// Whether a part of a request has failed.
+    pub fn has_failed(&self, number: RequestNumber) -> bool {
+        self.requests.has_failed(number)
+    }
+
+    /// Whether a request keeps its range.
+    pub fn is_kept(&self, number: RequestNumber) -> bool {
+        self.requests.is_kept(number)
+    }
+
+    /// Takes what a round of parts has read. What they could not read is no failure of the next
+    /// round.
+    pub fn take_data(&mut self, number: RequestNumber) -> Vec<(u32, P)> {
+        self.requests.take_data(number)
+    }
+
+    /// The number that the next part will have.
+    pub fn upcoming(&self) -> Sequence {
+        self.writes.upcoming()
+    }
+
+    /// This primary joins others: it serves nothing before it has had the whole volume for itself.
+    pub fn join(&mut self, cx: &mut Context<'_, P>) {
+        let cluster_lock = self.cluster_lock_for_itself(cx, 0..u64::MAX);
+        self.exclusions.join(cluster_lock);
     }
 
     /// A request of the primary itself, of so many parts.
@@ -96,9 +145,10 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn keep_out(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         range: Range<u64>,
     ) -> RequestNumber {
-        if self.views.has_others() {
+        if lower.views.has_others() {
             return self.cluster_lock_for_itself(cx, range);
         }
         let number = RequestNumber(cx.next_number());
@@ -125,41 +175,50 @@ impl<P: Payload> Primary<P> {
         self.forget_if_over(number);
     }
 
-    /// Sends what has its lock, if everybody has adopted the view.
-    pub(in crate::primary) fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
-        while self.views.can_send(cx.stage) {
-            match self.ranges.next() {
-                None => return,
-                Some(Ready::ClusterLock(lock)) => self.yield_range(cx, lock),
-                Some(Ready::Request(number)) => self.go_on(cx, number),
+    /// Sends what has its lock, if everybody has adopted the view. Tells of a request of the primary
+    /// itself that has the range which it keeps: its owner goes on with it, and asks again.
+    pub fn dispatch_ready(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
+    ) -> Option<RequestNumber> {
+        while lower.views.can_send(cx.stage) {
+            match self.ranges.next()? {
+                Ready::ClusterLock(lock) => self.yield_range(cx, lower, lock),
+                Ready::Request(number) if self.requests.is_kept(number) => {
+                    if let Some(exclusion) = self.exclusions.granted(number) {
+                        self.excluded(cx, lower, number, exclusion);
+                    } else {
+                        return Some(number);
+                    }
+                }
+                Ready::Request(number) => self.go_on(cx, lower, number),
             }
         }
+        None
     }
 
     /// A request has its range, or has read what it is to compare.
-    fn go_on(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
-        if self.begin_kept(cx, number) {
-            return;
-        }
+    fn go_on(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>, number: RequestNumber) {
         match self.requests.go_on(number) {
-            Step::Compare(comparison) => self.compare(cx, number, comparison),
-            Step::Send(operation) => self.dispatch_permitted(cx, number, operation),
+            Step::Compare(comparison) => self.compare(cx, lower, number, comparison),
+            Step::Send(operation) => self.dispatch_permitted(cx, lower, number, operation),
             Step::Nothing => {}
         }
     }
 
-    /// Goes on with what a range is kept for, if it is that.
-    fn begin_kept(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) -> bool {
-        if self.is_check(number) {
-            self.check_locked(cx);
-            return true;
+    /// Everybody else keeps out of the volume, as was wanted.
+    fn excluded(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        number: RequestNumber,
+        exclusion: Exclusion,
+    ) {
+        match exclusion {
+            Exclusion::Joining => self.joined(cx, lower, number),
+            Exclusion::Clearing(command) => self.end_clearing(cx, number, command, Ok(())),
         }
-        match self.exclusions.granted(number) {
-            None => return false,
-            Some(Exclusion::Joining) => self.joined(cx, number),
-            Some(Exclusion::Clearing(command)) => self.end_clearing(cx, number, command, Ok(())),
-        }
-        true
     }
 
     /// A part permits the answer now, or has failed.
@@ -192,7 +251,7 @@ impl<P: Payload> Primary<P> {
                 self.suspension.answered();
                 cx.effects.push(PrimaryEffect::Reply { request, result });
             }
-            if lets_readers_pass && !self.is_check(number) {
+            if lets_readers_pass {
                 self.ranges.let_readers_pass(number);
             }
             self.forget_if_over(number);

@@ -100,7 +100,8 @@ struct Request<P> {
 pub(in crate::primary) struct Answer<P> {
     /// What a client is told; `None` if none waits.
     pub reply: Option<(RequestId, Result<Reply<P>, RequestError>)>,
-    /// Whether others may read what it has written, although some member has not.
+    /// Whether others may read what it has written, although some member has not. Not if its owner
+    /// keeps its range.
     pub lets_readers_pass: bool,
 }
 
@@ -319,11 +320,11 @@ impl<P: Payload> Requests<P> {
     pub fn answer(&mut self, number: RequestNumber) -> Option<Answer<P>> {
         let request = self.known(number).filter(|it| !it.next.is_comparison())?;
         let has_succeeded = request.error.is_none();
-        let client = request.client.take();
+        let (client, is_kept) = (request.client.take(), request.is_kept);
         let is_locked = request.lock == RequestLock::Local && request.unfinished > 0;
         Some(Answer {
             reply: client.map(|client| (client.request, request.outcome())),
-            lets_readers_pass: has_succeeded && is_locked,
+            lets_readers_pass: has_succeeded && is_locked && !is_kept,
         })
     }
 

@@ -5,37 +5,44 @@ use crate::ids::*;
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
 use crate::primary::io::requests::RequestNumber;
+use crate::primary::io::{Io, Lower};
 use crate::primary::views::edits::{Edit, PendingEdit};
 use crate::primary::views::finish_command;
-use crate::primary::{CommandError, Context, Note, Primary, PrimaryEffect};
+use crate::primary::{CommandError, Context, Note, PrimaryEffect};
 use crate::view::Change;
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// Sends a request, unless another host has reserved the volume by the present view.
     pub(in crate::primary) fn dispatch_permitted(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let view = self.views.view();
+        let view = lower.views.view();
         let is_permitted =
             |host| view.is_some_and(|view| view.reservations.permit(host, &operation));
         if self.requests.host_of(number).is_none_or(is_permitted) {
-            return self.dispatch(cx, number, operation);
+            return self.dispatch(cx, lower, number, operation);
         }
         self.requests.refuse(number, RequestError::Reserved);
         self.reply(cx, number);
     }
 
     /// An edit is in the view.
-    pub(in crate::primary) fn edit_done(&mut self, cx: &mut Context<'_, P>, pending: PendingEdit) {
+    pub(in crate::primary) fn edit_done(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        pending: PendingEdit,
+    ) {
         match (pending.edit(), pending.command()) {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
-                let number = self.keep_out(cx, 0..u64::MAX);
+                let number = self.keep_out(cx, lower, 0..u64::MAX);
                 self.exclusions.clear(number, command, cx.now);
             }
-            (Edit::Evict(id), _) if self.views.view().is_some_and(|v| v.has_primary(id)) => {
+            (Edit::Evict(id), _) if lower.views.view().is_some_and(|v| v.has_primary(id)) => {
                 cx.note(Note::Evicted(id.node));
             }
             _ => finish_command(cx, pending, Ok(())),
@@ -44,7 +51,7 @@ impl<P: Payload> Primary<P> {
 
     /// Answers changes that have waited for too long.
     pub(in crate::primary) fn give_up_clearing(&mut self, cx: &mut Context<'_, P>) {
-        let patience = self.config.settings.coordinator_patience;
+        let patience = cx.config.settings.coordinator_patience;
         while let Some((number, command)) = self.exclusions.give_up(patience, cx.now) {
             self.end_clearing(cx, number, command, Err(CommandError::Unfinished));
         }

@@ -13,8 +13,9 @@ use crate::message::Message;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::io::part::{Part, PartAction};
+use crate::primary::io::{Io, Lower};
 use crate::primary::membership::peer::Peer;
-use crate::primary::{Context, Phase, Primary};
+use crate::primary::{Context, Stage};
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -84,7 +85,7 @@ impl Stability {
     }
 }
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// A part that changes data begins.
     pub(in crate::primary) fn write_begins(
         &mut self,
@@ -136,40 +137,46 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn stable(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         mirror: usize,
         through: Sequence,
     ) {
         let is_wanted = core::mem::take(&mut self.stability.is_wanted);
-        let tell_period = self.tell_period();
+        let tell_period = Self::tell_period(cx);
         let stability = self.stability.mirror(mirror, cx.now);
         stability.through = stability.through.max(through);
         let is_time = is_wanted || cx.now.since(stability.told_at) >= tell_period;
         if is_time && stability.told < stability.through {
-            self.tell_stable(cx, mirror);
+            self.tell_stable(cx, lower, mirror);
         }
     }
 
-    fn tell_period(&self) -> Duration {
-        self.config.settings.stabilize_after / REPORTS_PER_PERIOD
+    fn tell_period(cx: &Context<'_, P>) -> Duration {
+        cx.config.settings.stabilize_after / REPORTS_PER_PERIOD
     }
 
-    fn tell_stable(&mut self, cx: &mut Context<'_, P>, mirror: usize) {
-        let generation = self.views.generation();
+    fn tell_stable(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, mirror: usize) {
+        let generation = lower.views.generation();
         let stability = self.stability.mirror(mirror, cx.now);
         let through = stability.through;
         (stability.told, stability.told_at) = (through, cx.now);
-        let peers = self.membership.mirror(mirror);
-        let members = peers.ids(peers.members()).filter_map(|id| self.membership.known(id));
+        let peers = lower.peers.mirror(mirror);
+        let members = peers.ids(peers.members()).filter_map(|id| lower.peers.known(id));
         members.for_each(|peer| tell(cx, peer, generation, through));
     }
 
     /// A session has begun: its replica may have missed what was told.
-    pub(in crate::primary) fn tell_stable_to(&self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        if let Some(peer) = self.membership.known(replica)
+    pub(in crate::primary) fn tell_stable_to(
+        &self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        replica: ReplicaId,
+    ) {
+        if let Some(peer) = lower.peers.known(replica)
             && let Some(stability) = self.stability.mirrors.get(&peer.mirror())
             && stability.told.0 > 0
         {
-            tell(cx, peer, self.views.generation(), stability.told);
+            tell(cx, peer, lower.views.generation(), stability.told);
         }
     }
 
@@ -177,23 +184,28 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn log_filling(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         replica: ReplicaId,
         generation: Generation,
     ) {
-        if generation != self.views.generation() || !self.views.is_member(replica) {
+        if generation != lower.views.generation() || !lower.views.is_member(replica) {
             return; // A member says it again in this generation.
         }
         // Whoever asks may have missed what was told.
-        if let Some(mirror) = self.membership.known(replica).map(Peer::mirror) {
-            self.tell_stable(cx, mirror);
+        if let Some(mirror) = lower.peers.known(replica).map(Peer::mirror) {
+            self.tell_stable(cx, lower, mirror);
         }
         self.stability.is_wanted = true;
-        self.flush_to_stabilize(cx);
+        self.flush_to_stabilize(cx, lower);
     }
 
     /// Lets what is not stable do so after a while, though the client does not flush.
-    pub(in crate::primary) fn watch_stability(&mut self, cx: &mut Context<'_, P>) {
-        let (period, tell_period) = (self.config.settings.stabilize_after, self.tell_period());
+    pub(in crate::primary) fn watch_stability(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
+    ) {
+        let (period, tell_period) = (cx.config.settings.stabilize_after, Self::tell_period(cx));
         let untold: Vec<_> = self
             .stability
             .mirrors
@@ -202,28 +214,27 @@ impl<P: Payload> Primary<P> {
             .map(|(mirror, _)| *mirror)
             .collect();
         for mirror in untold {
-            self.tell_stable(cx, mirror);
+            self.tell_stable(cx, lower, mirror);
         }
         let is_unstable = self.stability.mirrors.values().any(|m| m.through < m.last);
         if is_unstable && cx.now.since(self.stability.flushed_at) >= period {
-            self.flush_to_stabilize(cx);
+            self.flush_to_stabilize(cx, lower);
         }
     }
 
     /// Has all members flush what is finished. Apart from the client's flushes: those may wait for
     /// writes that wait for room in an intent log.
-    fn flush_to_stabilize(&mut self, cx: &mut Context<'_, P>) {
+    fn flush_to_stabilize(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
         let is_stabilizing = self.parts.values().any(Part::is_stabilizing);
-        if !matches!(self.phase, Phase::Serving) || is_stabilizing || !self.views.can_send(cx.stage)
-        {
+        if cx.stage != Stage::Serving || is_stabilizing || !lower.views.can_send(cx.stage) {
             return; // The next tick sees whether it is still wanted.
         }
         self.stability.flushed_at = cx.now;
-        let mirrors = self.membership.mirrors().len();
+        let mirrors = lower.peers.mirrors().len();
         let number = self.accept_internal(cx, mirrors);
         for mirror in 0..mirrors {
             let through = self.finished_through(mirror);
-            self.send_part(cx, number, mirror, 0, PartAction::Stabilize { through });
+            self.send_part(cx, lower, number, mirror, 0, PartAction::Stabilize { through });
         }
     }
 }

@@ -14,11 +14,9 @@ use core::ops::Range;
 use self::compared::{Compared, Difference};
 use super::bad_ranges::BadRange;
 use crate::ids::*;
-use crate::message::BlockDigest;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
-use crate::primary::io::part::PartAction;
-use crate::primary::io::requests::RequestNumber;
+use crate::primary::io::{Finding, PartAction, RequestNumber};
 use crate::primary::{Context, Note, Phase, Primary};
 use crate::settings::MAX_PAYLOAD;
 use crate::stripe;
@@ -70,26 +68,31 @@ pub(in crate::primary) struct Checked {
 }
 
 impl<P: Payload> Primary<P> {
-    /// A replica could not read a range that another one may have.
-    pub(in crate::primary) fn must_repair(&mut self, mirror: usize, bytes: Range<u64>) {
-        if let Some(bad) = self.bad_range(mirror, bytes) {
-            self.bad_ranges.add(bad);
-        }
-    }
-
-    /// A replica has lost checksums of a range that was read. `is_vouched_for`: another one has it,
-    /// and it fits its checksum there. Else a comparison shows what is right only if all replicas
-    /// can tell.
-    pub(in crate::primary) fn must_renew(
-        &mut self,
-        mirror: usize,
-        bytes: Range<u64>,
-        is_vouched_for: bool,
-    ) {
-        if let Some(bad) = self.bad_range(mirror, bytes)
-            && (is_vouched_for || self.is_everyone_in_sync(mirror))
-        {
-            self.bad_ranges.add_unless_undecided(bad);
+    /// Takes in what was found of what replicas hold.
+    pub(in crate::primary) fn take_findings(&mut self) {
+        for finding in self.io.take_findings() {
+            match finding {
+                Finding::Unreadable { mirror, bytes } => {
+                    let bad = self.bad_range(mirror, bytes);
+                    bad.into_iter().for_each(|bad| self.bad_ranges.add(bad));
+                }
+                Finding::Unverified { mirror, bytes, is_vouched_for } => {
+                    // Else a comparison shows what is right only if all replicas can tell.
+                    if let Some(bad) = self.bad_range(mirror, bytes)
+                        && (is_vouched_for || self.is_everyone_in_sync(mirror))
+                    {
+                        self.bad_ranges.add_unless_undecided(bad);
+                    }
+                }
+                Finding::Digests { part, bit, digests } => {
+                    if let Some(compared) = self.compared_by(part) {
+                        match digests {
+                            Some(digests) => compared.take(bit, digests),
+                            None => compared.take_nothing(bit),
+                        }
+                    }
+                }
+            }
         }
     }
 
@@ -104,6 +107,7 @@ impl<P: Payload> Primary<P> {
 
     /// Takes the check under way as far as it goes, or begins the next one.
     pub(in crate::primary) fn advance_check(&mut self, cx: &mut Context<'_, P>) {
+        self.take_findings();
         if let Some(verify) = &mut self.verify {
             verify.advance(cx.now);
         }
@@ -117,7 +121,7 @@ impl<P: Payload> Primary<P> {
         let Some(check) = self.check.take() else {
             return; // Nothing is looked after.
         };
-        let has_parts = self.requests.has_parts(check.number);
+        let has_parts = self.io.has_parts(check.number);
         match check.step {
             _ if has_parts || !self.views.can_send(cx.stage) => self.check = Some(check),
             Step::Locking => self.check = Some(check),
@@ -151,7 +155,8 @@ impl<P: Payload> Primary<P> {
 
     /// Locks a range of the volume, to be compared then.
     fn begin_check(&mut self, cx: &mut Context<'_, P>, range: Range<u64>, bad: Option<BadRange>) {
-        let number = self.keep_out(cx, range.clone());
+        let (io, lower) = &mut self.io();
+        let number = io.keep_out(cx, lower, range.clone());
         self.check = Some(Check {
             number,
             range,
@@ -165,19 +170,20 @@ impl<P: Payload> Primary<P> {
         self.dispatch_ready(cx);
     }
 
-    pub(in crate::primary) fn is_check(&self, number: RequestNumber) -> bool {
-        self.check.as_ref().is_some_and(|check| check.number == number)
-    }
-
     /// The range is locked: has its replicas tell what they hold.
-    pub(in crate::primary) fn check_locked(&mut self, cx: &mut Context<'_, P>) {
+    pub(in crate::primary) fn check_locked(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        number: RequestNumber,
+    ) {
         let generation = self.views.generation();
         let (Some(mut check), Some(view)) = (self.check.take(), self.views.view()) else {
             debug_assert!(false, "a range is locked for a check, in a view");
             return;
         };
         check.generation = generation;
-        let (number, range) = (check.number, check.range.clone());
+        debug_assert!(check.number == number, "{number:?} is not of the check");
+        let range = check.range.clone();
         check.since = cx.now;
         check.step = Step::Comparing;
         let length = range.end - range.start;
@@ -188,41 +194,23 @@ impl<P: Payload> Primary<P> {
             return self.put_off(check);
         }
         self.check = Some(check);
-        self.requests.expect_parts(number, pieces.len());
+        self.io.expect_parts(number, pieces.len());
         for piece in pieces {
             let action = PartAction::Digest { offset: piece.offset, length: piece.length };
             let bytes = piece.offset..piece.offset + u64::from(piece.length);
-            let compared = Compared::new(self.writes.upcoming(), piece.mirror, bytes);
+            let compared = Compared::new(self.io.upcoming(), piece.mirror, bytes);
             if let Some(check) = &mut self.check {
                 check.compared.push(compared);
             }
-            self.send_part(cx, number, piece.mirror, piece.from, action);
+            let (io, lower) = &mut self.io();
+            io.send_part(cx, lower, number, piece.mirror, piece.from, action);
         }
     }
 
     /// The range is checked later.
     fn put_off(&mut self, check: Check) {
         check.bad.into_iter().for_each(|bad| self.bad_ranges.put_off(bad));
-        self.end_kept(check.number);
-    }
-
-    /// A replica says what it holds.
-    pub(in crate::primary) fn digested(
-        &mut self,
-        sequence: Sequence,
-        bit: ReplicaSet,
-        digests: Vec<BlockDigest>,
-    ) {
-        if let Some(compared) = self.compared_by(sequence) {
-            compared.take(bit, digests);
-        }
-    }
-
-    /// A replica could not say what it holds.
-    pub(in crate::primary) fn could_not_digest(&mut self, sequence: Sequence, bit: ReplicaSet) {
-        if let Some(compared) = self.compared_by(sequence) {
-            compared.take_nothing(bit);
-        }
+        self.io.end_kept(check.number);
     }
 
     fn compared_by(&mut self, sequence: Sequence) -> Option<&mut Compared> {
@@ -273,11 +261,12 @@ impl<P: Payload> Primary<P> {
             return self.check_over(cx, check);
         }
         self.check = Some(check);
-        self.requests.expect_parts(number, reads.len());
+        self.io.expect_parts(number, reads.len());
         for (index, mirror, wrong, bytes) in reads {
             let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
             let action = PartAction::Read { offset, length };
-            self.send_read_elsewhere(cx, number, (mirror, wrong), index, action);
+            let (io, lower) = &mut self.io();
+            io.send_read_elsewhere(cx, lower, number, (mirror, wrong), index, action);
         }
     }
 
@@ -287,7 +276,7 @@ impl<P: Payload> Primary<P> {
         check.step = Step::Rewriting;
         let number = check.number;
         let mut writes = Vec::new();
-        for (index, payload) in self.requests.take_data(number) {
+        for (index, payload) in self.io.take_data(number) {
             // Each read has the place of its difference for the place where it begins.
             let difference = &mut check.differences[index as usize];
             difference.is_repaired = true;
@@ -297,16 +286,17 @@ impl<P: Payload> Primary<P> {
             return self.check_over(cx, check);
         }
         self.check = Some(check);
-        self.requests.expect_parts(number, writes.len());
+        self.io.expect_parts(number, writes.len());
         for (mirror, offset, payload) in writes {
             let action = PartAction::Write { offset, payload, durable: true };
-            self.send_part(cx, number, mirror, 0, action);
+            let (io, lower) = &mut self.io();
+            io.send_part(cx, lower, number, mirror, 0, action);
         }
     }
 
     fn check_over(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
-        let has_failed = self.requests.has_failed(check.number);
-        self.end_kept(check.number);
+        let has_failed = self.io.has_failed(check.number);
+        self.io.end_kept(check.number);
         if has_failed {
             check.differences.iter_mut().for_each(|difference| difference.is_repaired = false);
         }

@@ -257,7 +257,7 @@ impl<P: Payload> Primary<P> {
 
     /// The next range of the volume to check, if it is time for one.
     pub(in crate::primary) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
-        let is_busy = self.is_busy(now);
+        let is_busy = self.io.is_busy(now);
         let (limit, size) = self.views.view().map(|v| (v.rebuild_limit, v.geometry.size))?;
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
         if verify.status.checked == 0 {

@@ -3,20 +3,26 @@
 
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::Context;
 use crate::primary::io::part::{Part, PartAction};
-use crate::primary::{Context, Primary};
+use crate::primary::io::{Io, Lower};
 use crate::settings::BLOCK;
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// Whether a read that all have failed may yet be answered block by block. That of a check is
     /// not: which replica has its blocks whole is known.
-    pub(super) fn may_read_blockwise(&self, part: &Part<P>) -> bool {
-        let has_others = self.membership.mirror(part.mirror()).in_sync().count_ones() > 1;
-        part.reads_several_blocks() && has_others && !self.is_check(part.request())
+    pub(super) fn may_read_blockwise(&self, lower: &Lower<'_>, part: &Part<P>) -> bool {
+        let has_others = lower.peers.mirror(part.mirror()).in_sync().count_ones() > 1;
+        part.reads_several_blocks() && has_others && !self.requests.is_kept(part.request())
     }
 
     /// Puts a read of each block in the place of one that failed.
-    pub(super) fn read_blockwise(&mut self, cx: &mut Context<'_, P>, sequence: Sequence) {
+    pub(super) fn read_blockwise(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
+        sequence: Sequence,
+    ) {
         let read = self.parts.end(sequence);
         let Some((part, range)) =
             read.and_then(|read| read.action().read_range().map(|range| (read, range)))
@@ -35,10 +41,10 @@ impl<P: Payload> Primary<P> {
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
             let from = part.from() + (at - range.start);
-            let mirror = (part.mirror(), self.membership.mirror(part.mirror()));
+            let mirror = (part.mirror(), lower.peers.mirror(part.mirror()));
             let piece = Part::new(part.request(), mirror, from, action, cx.now).of_one_block();
             let sequence = self.add_part(piece);
-            self.place_read(cx, sequence);
+            self.place_read(cx, lower, sequence);
         }
     }
 }

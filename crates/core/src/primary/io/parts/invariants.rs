@@ -2,26 +2,28 @@
 //! [`crate::primary::invariants`]).
 
 use crate::payload::Payload;
-use crate::primary::Primary;
+use crate::primary::io::Io;
 use crate::primary::io::part::Part;
+use crate::primary::membership::Membership;
+use crate::primary::views::Views;
 
-impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn check_parts(&self) {
+impl<P: Payload> Io<P> {
+    pub(in crate::primary) fn check_parts(&self, peers: &Membership, views: &Views) {
         for (sequence, part) in self.parts.iter() {
             let is_unplaced = || self.parts.is_unplaced(sequence);
-            part.check_invariants(sequence, self.membership.mirror(part.mirror()), is_unplaced);
+            part.check_invariants(sequence, peers.mirror(part.mirror()), is_unplaced);
         }
         let unfinished = self.requests.unfinished_parts();
         let under_way = self.parts.count();
         assert!(unfinished == under_way, "I11: {unfinished} of {under_way}");
-        if self.views.adoption().is_over() {
-            self.check_sent();
+        if views.adoption().is_over() {
+            self.check_sent(peers);
         }
     }
 
     /// What a member has to carry out it has been sent, unless it refused that.
-    fn check_sent(&self) {
-        for peer in self.membership.values().filter(|peer| peer.is_ready() && !peer.has_refused()) {
+    fn check_sent(&self, peers: &Membership) {
+        for peer in peers.values().filter(|peer| peer.is_ready() && !peer.has_refused()) {
             let of_mirror = self.parts.of_mirror(peer.mirror());
             let mut unsent = of_mirror.filter(|(_, part)| part.unsent() & peer.bit() != 0);
             let unsent = unsent.next().map(|(sequence, _)| sequence);
@@ -30,13 +32,18 @@ impl<P: Payload> Primary<P> {
     }
 
     /// A part is about to be answered with success: what that promises is so.
-    pub(super) fn check_acknowledged(&self, part: &Part<P>) {
+    pub(in crate::primary::io) fn check_acknowledged(
+        &self,
+        peers: &Membership,
+        views: &Views,
+        part: &Part<P>,
+    ) {
         assert!(
-            self.views.adoption().is_over(),
+            views.adoption().is_over(),
             "V2: an answer before all members have adopted the view"
         );
-        let protocol = self.views.view().map(|view| view.protocol);
-        part.check_acknowledged(self.membership.mirror(part.mirror()), protocol);
+        let protocol = views.view().map(|view| view.protocol);
+        part.check_acknowledged(peers.mirror(part.mirror()), protocol);
     }
 }
 

@@ -5,10 +5,11 @@ use crate::message::OperationId;
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
+use crate::primary::Context;
 use crate::primary::io::compare::Comparison;
 use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::{Context, Primary};
+use crate::primary::io::{Io, Lower};
 use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
 use crate::stripe;
 use crate::view::Protocol;
@@ -16,15 +17,16 @@ use crate::view::Protocol;
 /// Most parts of one map request: what lies behind is left to the next request.
 const MAX_MAP_PARTS: usize = 64;
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// Cuts a request into parts and sends them.
     pub(in crate::primary) fn dispatch(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let Some(view) = self.views.known_view() else { return };
+        let Some(view) = lower.views.known_view() else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let covers = self.writes.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
@@ -50,6 +52,7 @@ impl<P: Payload> Primary<P> {
             Operation::CompareAndWrite { offset, expected, payload, durable } => {
                 return self.read_to_compare(
                     cx,
+                    lower,
                     number,
                     Comparison { offset, expected, payload, durable },
                 );
@@ -73,20 +76,20 @@ impl<P: Payload> Primary<P> {
         };
         self.requests.expect_parts(number, parts.len());
         for (mirror, from, action) in parts {
-            self.send_part(cx, number, mirror, from, action);
+            self.send_part(cx, lower, number, mirror, from, action);
         }
     }
 
     pub(in crate::primary) fn send_part(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         request: RequestNumber,
         mirror: usize,
         from: u64,
         action: PartAction<P>,
     ) {
-        let part =
-            Part::new(request, (mirror, self.membership.mirror(mirror)), from, action, cx.now);
+        let part = Part::new(request, (mirror, lower.peers.mirror(mirror)), from, action, cx.now);
         let (is_read, changes_data) = (part.is_read(), part.changes_data());
         let targets = part.targets();
         let sequence = self.add_part(part);
@@ -94,9 +97,9 @@ impl<P: Payload> Primary<P> {
             self.write_begins(mirror, sequence, cx.now);
         }
         if is_read {
-            self.place_read(cx, sequence);
+            self.place_read(cx, lower, sequence);
         } else {
-            self.send_unsent(cx, sequence, targets);
+            self.send_unsent(cx, lower, sequence, targets);
         }
     }
 
@@ -104,15 +107,16 @@ impl<P: Payload> Primary<P> {
     pub(in crate::primary) fn send_read_elsewhere(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &mut Lower<'_>,
         request: RequestNumber,
         (mirror, avoided): (usize, ReplicaSet),
         from: u64,
         action: PartAction<P>,
     ) {
-        let peers = self.membership.mirror(mirror);
+        let peers = lower.peers.mirror(mirror);
         let part = Part::new(request, (mirror, peers), from, action, cx.now).not_from(avoided);
         let sequence = self.add_part(part);
-        self.place_read(cx, sequence);
+        self.place_read(cx, lower, sequence);
     }
 
     pub(super) fn add_part(&mut self, part: Part<P>) -> Sequence {
@@ -125,15 +129,16 @@ impl<P: Payload> Primary<P> {
     pub(super) fn send_unsent(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         sequence: Sequence,
         targets: ReplicaSet,
     ) {
-        let generation = self.views.generation();
+        let generation = lower.views.generation();
         let Some(part) = self.parts.known_mut(sequence) else { return };
-        let mirror = self.membership.mirror(part.mirror());
-        let is_b = self.views.view().is_some_and(|view| view.protocol == Protocol::B);
+        let mirror = lower.peers.mirror(part.mirror());
+        let is_b = lower.views.view().is_some_and(|view| view.protocol == Protocol::B);
         for id in mirror.ids(targets & part.unsent()) {
-            if let Some(peer) = self.membership.known(id)
+            if let Some(peer) = lower.peers.known(id)
                 && let Some(link) = peer.ready_link()
             {
                 part.send_to(peer.bit());
@@ -146,8 +151,13 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Sends, in their order, the parts that a replica has not got in its present session.
-    pub(in crate::primary) fn resend(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let Some(peer) = self.membership.known(replica) else { return };
+    pub(in crate::primary) fn resend(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
+        replica: ReplicaId,
+    ) {
+        let Some(peer) = lower.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let unsent: Vec<_> = self
             .parts
@@ -156,14 +166,14 @@ impl<P: Payload> Primary<P> {
             .map(|(sequence, _)| sequence)
             .collect();
         for sequence in unsent {
-            self.send_unsent(cx, sequence, bit);
+            self.send_unsent(cx, lower, sequence, bit);
         }
     }
 
     /// A replica's session has ended: what it has not answered was not sent. Its reads go to
     /// another one.
-    pub(in crate::primary) fn session_ended(&mut self, replica: ReplicaId) {
-        if let Some(peer) = self.membership.known(replica) {
+    pub(in crate::primary) fn session_ended(&mut self, lower: &Lower<'_>, replica: ReplicaId) {
+        if let Some(peer) = lower.peers.known(replica) {
             let (mirror, bit) = (peer.mirror(), peer.bit());
             self.parts.of_mirror_mut(mirror).for_each(|part| part.forget_session(bit));
             self.parts.take_reads_from(mirror, bit);
@@ -181,10 +191,11 @@ impl<P: Payload> Primary<P> {
     /// if its machine restarted, what it had written: it gets all that is not finished again.
     pub(in crate::primary) fn forget_incarnation(
         &mut self,
+        lower: &mut Lower<'_>,
         replica: ReplicaId,
         has_rebooted: bool,
     ) {
-        let Some(peer) = self.membership.known_mut(replica) else { return };
+        let Some(peer) = lower.peers.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         peer.disk_mut().renew(self.stability.last_write(mirror));
         for part in self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read()) {
@@ -199,9 +210,9 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The view has changed: parts go to its members.
-    pub(in crate::primary) fn retarget_parts(&mut self) {
+    pub(in crate::primary) fn retarget_parts(&mut self, lower: &Lower<'_>) {
         for part in self.parts.values_mut().filter(|part| !part.is_read()) {
-            part.retarget(self.membership.mirror(part.mirror()));
+            part.retarget(lower.peers.mirror(part.mirror()));
         }
     }
 }

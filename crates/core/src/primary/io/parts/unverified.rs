@@ -3,10 +3,10 @@
 
 use crate::ids::*;
 use crate::payload::Payload;
-use crate::primary::Primary;
+use crate::primary::io::Io;
 use crate::primary::io::part::Part;
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Io<P> {
     /// Nobody else can be asked at present. If a replica has read it the answer is that: others
     /// might not come for as long as the coordinator is away. Returns whether there is one.
     pub(super) fn accept_unverified(&mut self, sequence: Sequence) -> bool {
@@ -24,7 +24,7 @@ impl<P: Payload> Primary<P> {
         // A map has no range that is read, and what fits its checksum needs nothing.
         if let (Some(is_vouched_for), Some(range)) =
             (part.is_vouched_for(), part.action().read_range())
-            && !self.is_check(part.request())
+            && !self.requests.is_kept(part.request())
         {
             self.must_renew(part.mirror(), range, is_vouched_for);
         }

@@ -6,7 +6,7 @@ use crate::primary::invariants::tests::{breaks, text_of, writing};
 use crate::primary::io::part::Part;
 
 fn part(primary: &mut Primary<Bytes>) -> &mut Part<Bytes> {
-    primary.parts.values_mut().next().expect("a write is under way")
+    primary.io.parts.values_mut().next().expect("a write is under way")
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn it_is_sent_to_all_that_have_to_carry_it_out() {
 
 #[test]
 fn a_request_counts_its_parts() {
-    breaks("I11", |primary| primary.parts.forget());
+    breaks("I11", |primary| primary.io.parts.forget());
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn nothing_is_answered_before_the_view_is_adopted() {
     let primary = cluster.primary(0);
     part(primary).written_by(0b11);
     let check = |primary: &Primary<Bytes>| {
-        let part = primary.parts.values().next().expect("a write is under way");
-        primary.check_acknowledged(part);
+        let part = primary.io.parts.values().next().expect("a write is under way");
+        primary.io.check_acknowledged(&primary.membership, &primary.views, part);
     };
     check(primary);
     primary.views.adoption_mut().confirm_by(primary.membership.ids());

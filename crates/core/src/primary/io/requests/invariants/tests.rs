@@ -7,15 +7,16 @@ use crate::primary::invariants::tests::breaks;
 use crate::primary::io::requests::{Request, RequestLock};
 
 fn request(primary: &mut Primary<Bytes>) -> &mut Request<Bytes> {
-    primary.requests.under_way.values_mut().next().expect("a write is under way")
+    primary.io.requests.under_way.values_mut().next().expect("a write is under way")
 }
 
 #[test]
 fn its_range_is_locked() {
     breaks("I10", |primary| {
-        let (number, _) = primary.requests.under_way.iter().next().expect("a write is under way");
+        let (number, _) =
+            primary.io.requests.under_way.iter().next().expect("a write is under way");
         let number = *number;
-        primary.ranges.unlock(number);
+        primary.io.ranges.unlock(number);
     });
 }
 

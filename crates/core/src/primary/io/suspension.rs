@@ -1,7 +1,7 @@
 //! What requests wait for at present, and for how long they have (invariant I11).
 
-use super::Waiting;
 use crate::operation::RequestError;
+use crate::primary::Waiting;
 use crate::time::Instant;
 use core::time::Duration;
 
