@@ -3,7 +3,6 @@
 
 use super::membership::Lacking;
 use super::membership::peer::Peer;
-use super::scrub::verify::Verify;
 use super::views::edits::Edit;
 use super::views::{Installed, Newest, Told};
 use super::{Command, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary, PrimaryEffect};
@@ -20,11 +19,11 @@ impl<P: Payload> Primary<P> {
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),
             Command::Verify { repair, source } => {
-                self.begin_verify(cx.now, repair, source);
+                self.scrub.begin_verify(&self.views, cx.now, repair, source);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
             }
             Command::StopVerify => {
-                self.stop_verify(cx.now);
+                self.scrub.stop_verify(cx.now);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
             }
             Command::Add(new) => Edit::Add(new),
@@ -118,7 +117,7 @@ impl<P: Payload> Primary<P> {
         self.forget_removed(cx);
         self.views.note_newcomers(cx, &self.membership);
         self.views.keep_completed(&self.membership);
-        self.verify.iter_mut().for_each(Verify::reset_pace);
+        self.scrub.follow_view();
         self.views.begin_adoption(cx.now);
         let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
         let mut mirrors = 0..self.membership.mirrors().len();

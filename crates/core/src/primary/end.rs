@@ -34,8 +34,7 @@ impl<P: Payload> Primary<P> {
     pub(super) fn begin_detach(&mut self, cx: &mut Context<'_, P>, command: CommandId) {
         match &self.phase {
             Phase::Serving => {
-                self.stop_verify(cx.now);
-                self.bad_ranges.forget();
+                self.scrub.wind_up(cx.now);
                 self.io.fail_early(cx, RequestError::Detached, |_| true);
                 let detaching = Detaching { command, since: cx.now, step: Step::Draining };
                 self.enter(cx, Phase::Detaching(detaching));
@@ -130,7 +129,7 @@ impl<P: Payload> Primary<P> {
         for link in self.membership.take_links() {
             cx.effects.push(PrimaryEffect::Disconnect { link });
         }
-        self.stop_verify(cx.now);
+        self.scrub.stop_verify(cx.now);
         self.enter(cx, Phase::Ended);
         cx.effects.push(PrimaryEffect::Ended { reason });
     }
@@ -140,7 +139,6 @@ impl<P: Payload> Primary<P> {
         self.io.forget();
         self.membership.forget();
         self.views.forget();
-        self.bad_ranges.forget();
-        self.check = None;
+        self.scrub.forget();
     }
 }

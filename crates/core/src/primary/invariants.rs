@@ -15,7 +15,7 @@ impl<P: Payload> Primary<P> {
             return self.io.check_answered();
         }
         self.check_phase();
-        self.check_kept();
+        self.scrub.check_invariants(&self.io);
         self.check_waits(now);
         self.io.check_invariants(&self.membership, &self.views);
         // Until it serves it knows of replicas by older views, and waits for confirmations of
@@ -53,14 +53,6 @@ impl<P: Payload> Primary<P> {
     fn has_begun_nothing(&self) -> bool {
         let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_));
         is_early && self.io.is_over() && self.membership.values().next().is_none()
-    }
-
-    /// Whatever keeps others out of a range has asked for its lock, and has not given it back.
-    fn check_kept(&self) {
-        if let Some(check) = &self.check {
-            let is_kept = self.io.is_kept(check.number());
-            assert!(is_kept, "I9: a range is compared, and others may write there");
-        }
     }
 
     /// No wait is without a moment at which it is looked at again.

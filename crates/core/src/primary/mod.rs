@@ -1,19 +1,20 @@
 //! A primary: runs the mirrors of one volume that is attached on its node.
 //!
-//! [`Primary`] routes events and effects; what it knows is in rooms with fields that nobody else
-//! sees, and each uses only those before it: [`membership`] what is known of the replicas, then
-//! [`views`] the view and what becomes of it. A method takes what it uses of these, and tells its
-//! caller what it may not do itself.
+//! What it knows is in four rooms with fields that nobody else sees, and each uses only those
+//! before it: [`membership`] what is known of the replicas, [`views`] the view and what becomes of
+//! it, [`io`] what clients ask, [`scrub`] what is compared and repaired. A method takes the lower
+//! rooms that it uses, and tells its caller what a higher one has to do. [`Primary`] has what all
+//! share, routes events and effects, and does what follows for several rooms.
 //!
 //! The way of a write, in [`io`]: the request is accepted and takes the lock on its range; it is
 //! cut into one part per mirror, and each is sent to every member; the answers come back there, and
-//! [`crate::policy`] decides when the client is answered. The way of a failure: [`membership`]
+//! [`crate::policy`] decides when the client is answered. The way of a failure: [`sessions`]
 //! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator
 //! commits and the others adopt ([`changes`]); the parts that waited for it go on. While that is
-//! not possible, [`waiting`] says what requests wait for, and fails them in time ([`suspension`]).
-//! [`start`] and [`end`] are the attach and the detach; [`views::primaries`] is what several
-//! primaries of one volume have to do with each other, [`io::cluster_locks`] how one of them has a
-//! range for itself: to compare and repair it ([`scrub`]), to compare and write, to keep hosts out.
+//! not possible, [`io`] says what requests wait for, and fails them in time. [`start`] and [`end`]
+//! are the attach and the detach. How several primaries of one volume find out that one has died
+//! is in [`views`], and in [`io`] how one of them has a range for itself: to compare and repair it,
+//! to compare and write, to keep hosts out.
 
 mod changes;
 mod end;
@@ -32,9 +33,7 @@ pub use interface::*;
 
 use self::io::{Asked, Client, Io, Lower};
 use self::membership::Membership;
-use self::scrub::bad_ranges::BadRanges;
-use self::scrub::check::Check;
-use self::scrub::verify::Verify;
+use self::scrub::Scrub;
 use self::views::Views;
 use self::views::takeover::Gathering;
 use crate::ids::*;
@@ -50,13 +49,10 @@ use core::time::Duration;
 pub struct Primary<P> {
     config: PrimaryConfig,
     phase: Phase,
-    views: Views,
     membership: Membership,
+    views: Views,
     io: Io<P>,
-    /// The range that is being compared or rewritten.
-    check: Option<Check>,
-    bad_ranges: BadRanges,
-    verify: Option<Verify>,
+    scrub: Scrub,
     clock: Clock,
 }
 
@@ -99,9 +95,6 @@ impl Phase {
     }
 }
 
-/// Whether a primary goes on after something, or ends by it.
-type Flow = ControlFlow<EndReason>;
-
 impl Stage {
     /// Whether it is a primary: it has taken office, and has not ended.
     #[inline]
@@ -110,7 +103,10 @@ impl Stage {
     }
 }
 
-/// What all parts of a primary share during one step: the present moment, who it is, how far it is,
+/// Whether a primary goes on after something, or ends by it.
+type Flow = ControlFlow<EndReason>;
+
+/// What all rooms of a primary share during one step: the present moment, who it is, how far it is,
 /// and where effects go.
 struct Context<'a, P> {
     now: Instant,
@@ -153,9 +149,7 @@ impl<P: Payload> Primary<P> {
             membership: Membership::new(now),
             views: Views::new(now),
             io: Io::new(now),
-            check: None,
-            bad_ranges: BadRanges::default(),
-            verify: None,
+            scrub: Scrub::default(),
             clock: Clock { tick_at: now, last_number: 0 },
         }
     }
@@ -229,6 +223,13 @@ impl<P: Payload> Primary<P> {
         (&mut self.io, Lower { peers: &mut self.membership, views: &mut self.views })
     }
 
+    /// All rooms, the highest first.
+    #[inline]
+    fn rooms(&mut self) -> (&mut Scrub, &mut Io<P>, Lower<'_>) {
+        let lower = Lower { peers: &mut self.membership, views: &mut self.views };
+        (&mut self.scrub, &mut self.io, lower)
+    }
+
     /// Ends if that follows from what was just done.
     #[inline]
     fn follow(&mut self, cx: &mut Context<'_, P>, flow: Flow) {
@@ -253,18 +254,27 @@ impl<P: Payload> Primary<P> {
         let (io, lower) = &mut self.io();
         io.advance_cluster_locks(cx, lower);
         self.advance_detach(cx);
-        self.take_findings();
+        let (scrub, io, lower) = &mut self.rooms();
+        scrub.take_findings(io, lower);
         if cx.stage == Stage::Ended {
             self.release_everything();
+        }
+    }
+
+    /// Takes the check under way as far as it goes, or begins the next one.
+    fn advance_check(&mut self, cx: &mut Context<'_, P>) {
+        let (scrub, io, lower) = &mut self.rooms();
+        if scrub.advance(cx, io, lower) {
+            self.dispatch_ready(cx);
         }
     }
 
     /// Sends what has its range, and goes on with the check that has.
     fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
         loop {
-            let (io, lower) = &mut self.io();
+            let (scrub, io, lower) = &mut self.rooms();
             match io.dispatch_ready(cx, lower) {
-                Some(number) => self.check_locked(cx, number),
+                Some(number) => scrub.locked(cx, io, lower, number),
                 None => return,
             }
         }
@@ -306,10 +316,7 @@ impl<P: Payload> Primary<P> {
     pub fn next_wakeup(&self) -> Option<Instant> {
         match self.phase {
             Phase::Idle | Phase::Ended => None,
-            _ => {
-                let verify = self.verify.as_ref().filter(|_| self.check.is_none());
-                verify.and_then(Verify::next_wakeup).into_iter().chain([self.clock.tick_at]).min()
-            }
+            _ => self.scrub.next_wakeup().into_iter().chain([self.clock.tick_at]).min(),
         }
     }
 

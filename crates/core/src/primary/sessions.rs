@@ -1,23 +1,18 @@
 //! Sessions with replicas: made, watched, lost and made again; and the lease that the replicas'
 //! answers grant (rules W2, W5, V3).
 
+use super::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
 use crate::primary::membership::Lacking;
 use crate::primary::membership::peer::{Peer, Session, SessionEnd};
 use crate::primary::views::edits::Edit;
-use crate::primary::{Context, Note, Phase, Primary, PrimaryEffect};
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaState};
 
 impl<P: Payload> Primary<P> {
-    pub(in crate::primary) fn link_up(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        replica: ReplicaId,
-        link: LinkId,
-    ) {
+    pub(super) fn link_up(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
         let named_incarnations = self.views.named_incarnations(&self.membership, replica);
         let Some(session) = self.membership.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
@@ -26,7 +21,7 @@ impl<P: Payload> Primary<P> {
         cx.send(link, Message::OpenSession { session, opener, named_incarnations }, None);
     }
 
-    pub(in crate::primary) fn link_down(
+    pub(super) fn link_down(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -39,7 +34,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Closes a link that broke the protocol or serves no purpose.
-    pub(in crate::primary) fn drop_link(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
+    pub(super) fn drop_link(&mut self, cx: &mut Context<'_, P>, link: LinkId) {
         cx.effects.push(PrimaryEffect::Disconnect { link });
         self.link_lost(cx, link);
     }
@@ -75,7 +70,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    pub(in crate::primary) fn session_opened(
+    pub(super) fn session_opened(
         &mut self,
         cx: &mut Context<'_, P>,
         (replica, link): (ReplicaId, LinkId),
@@ -109,7 +104,7 @@ impl<P: Payload> Primary<P> {
         self.receive(cx, replica);
     }
 
-    pub(in crate::primary) fn other_history(
+    pub(super) fn other_history(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -197,13 +192,8 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
-    pub(in crate::primary) fn is_sound(&self, replica: ReplicaId) -> bool {
-        self.membership.is_sound(replica, &|mirror| self.io.lacking(mirror))
-    }
-
     /// A session with an idle spare is open: it stands in for somebody, or the session has no use.
-    pub(in crate::primary) fn receive_spare(
+    pub(super) fn receive_spare(
         &mut self,
         cx: &mut Context<'_, P>,
         replica: ReplicaId,
@@ -217,7 +207,7 @@ impl<P: Payload> Primary<P> {
     }
 
     /// What depends on time: connects again, notices who is late, asks who was silent.
-    pub(in crate::primary) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
+    pub(super) fn watch_peers(&mut self, cx: &mut Context<'_, P>) {
         let is_serving = cx.stage.is_acting();
         let replicas: Vec<_> = self.membership.ids().collect();
         for replica in replicas {

@@ -32,8 +32,8 @@ impl<P: Payload> Primary<P> {
             replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
             requests: self.io.waits(),
             unflushed: self.io.is_unflushed(),
-            verify: self.verify.as_ref().map(|verify| verify.status().clone()),
-            rewritten: self.bad_ranges.rewritten(),
+            verify: self.scrub.verify_status().cloned(),
+            rewritten: self.scrub.rewritten(),
         }
     }
 

@@ -155,7 +155,7 @@ fn nobody_writes_where_replicas_are_compared() {
         primary.io.must_repair(0, 0..4096);
         let cx = &mut primary.context(primary.clock.tick_at, &mut effects);
         primary.advance_check(cx);
-        let number = primary.check.as_ref().expect("it is begun").number();
+        let number = primary.scrub.check().expect("it is begun").number();
         primary.io.end_kept(number);
     });
 }

@@ -14,11 +14,7 @@ use crate::primary::{Context, Note, Stage};
 
 impl<P: Payload> Io<P> {
     /// Asks for the next cluster lock, and tells the lock manager what it does not know.
-    pub(in crate::primary) fn advance_cluster_locks(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lower: &Lower<'_>,
-    ) {
+    pub fn advance_cluster_locks(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
         self.cluster_locks.begin_next();
         if !self.cluster_locks.are_untold() {
             return;
@@ -40,7 +36,7 @@ impl<P: Payload> Io<P> {
 
     /// A session with a replica goes on, or it has adopted the view: a lock manager may have missed
     /// what was said.
-    pub(in crate::primary) fn restate_cluster_lock(
+    pub(in crate::primary::io) fn restate_cluster_lock(
         &mut self,
         lower: &Lower<'_>,
         replica: ReplicaId,
@@ -51,7 +47,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// The view has changed: cluster locks of those that are no primaries any more are over.
-    pub(in crate::primary) fn cluster_locks_follow(&mut self, lower: &Lower<'_>) {
+    pub(in crate::primary::io) fn cluster_locks_follow(&mut self, lower: &Lower<'_>) {
         let Some(view) = lower.views.view() else { return };
         let over = self.cluster_locks.follow(|id| view.has_primary(id));
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
@@ -59,7 +55,7 @@ impl<P: Payload> Io<P> {
 
     /// The lock manager tells of a cluster lock: locks its range, or unlocks that of one that is
     /// over.
-    pub(in crate::primary) fn cluster_lock_told(
+    pub(in crate::primary::io) fn cluster_lock_told(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -102,7 +98,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// All primaries yield for a cluster lock of this one: the request for which it is may go on.
-    pub(in crate::primary) fn cluster_lock_granted(
+    pub(in crate::primary::io) fn cluster_lock_granted(
         &mut self,
         cx: &Context<'_, P>,
         lower: &Lower<'_>,

@@ -19,7 +19,7 @@ pub(in crate::primary) struct Comparison<P> {
 
 impl<P: Payload> Io<P> {
     /// The range is locked: reads it.
-    pub(in crate::primary) fn read_to_compare(
+    pub(in crate::primary::io) fn read_to_compare(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -32,7 +32,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// It was read what there is, or could not be.
-    pub(in crate::primary) fn compare(
+    pub(in crate::primary::io) fn compare(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,

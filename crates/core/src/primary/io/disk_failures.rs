@@ -9,7 +9,7 @@ use crate::view::{Cause, ReplicaState};
 impl<P: Payload> Io<P> {
     /// A replica says by this generation that its disk failed. What it failed before it was
     /// admitted it is to copy anew.
-    pub(in crate::primary) fn told_of_failure(
+    pub(in crate::primary::io) fn told_of_failure(
         &mut self,
         lower: &mut Lower<'_>,
         replica: ReplicaId,
@@ -29,7 +29,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica's disk failed.
-    pub(in crate::primary) fn disk_failed(
+    pub(in crate::primary::io) fn disk_failed(
         &mut self,
         lower: &mut Lower<'_>,
         replica: ReplicaId,
@@ -48,10 +48,11 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica could not make durable what it has, or may have.
-    pub(in crate::primary) fn failed_flush(&mut self, lower: &mut Lower<'_>, replica: ReplicaId) {
-        lower.peers
-            .known_mut(replica)
-            .into_iter()
-            .for_each(|peer| peer.disk_mut().fail_flush());
+    pub(in crate::primary::io) fn failed_flush(
+        &mut self,
+        lower: &mut Lower<'_>,
+        replica: ReplicaId,
+    ) {
+        lower.peers.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().fail_flush());
     }
 }

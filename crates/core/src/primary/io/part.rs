@@ -328,11 +328,7 @@ impl<P: Payload> Part<P> {
 
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written.
-    pub fn forget_incarnation(
-        &mut self,
-        bit: ReplicaSet,
-        has_rebooted: bool,
-    ) {
+    pub fn forget_incarnation(&mut self, bit: ReplicaSet, has_rebooted: bool) {
         self.replicas.received &= !bit;
         if has_rebooted {
             self.replicas.written &= !bit;

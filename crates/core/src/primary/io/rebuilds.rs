@@ -65,7 +65,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A part has been written by somebody: answers the drains that waited just for it.
-    pub(in crate::primary) fn drain_progressed(
+    pub(in crate::primary::io) fn drain_progressed(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -91,7 +91,7 @@ impl<P: Payload> Io<P> {
         self.requests.came_within(BUSY_FOR, now)
     }
 
-    pub(in crate::primary) fn rebuild_progress(
+    pub(in crate::primary::io) fn rebuild_progress(
         &mut self,
         lower: &mut Lower<'_>,
         replica: ReplicaId,
@@ -109,7 +109,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica has made durable what it has copied: what was sent by now is to be finished.
-    pub(in crate::primary) fn rebuild_copied(
+    pub(in crate::primary::io) fn rebuild_copied(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -125,7 +125,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Tells those that have made a copy durable when what was sent by then is finished.
-    pub(in crate::primary) fn tell_finished(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
+    pub fn tell_finished(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
         let finishing = self.rebuild_waits.finishing();
         let fates: Vec<_> =
             finishing.map(|(id, copied)| (id, copied, self.finish(lower, id, copied))).collect();

@@ -16,12 +16,7 @@ use crate::settings::{MAX_COMPARE, MAX_REQUEST};
 use crate::stripe::Geometry;
 
 impl<P: Payload> Io<P> {
-    pub(in crate::primary) fn request(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lower: &Lower<'_>,
-        asked: Asked<P>,
-    ) {
+    pub fn request(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, asked: Asked<P>) {
         let is_early = matches!(cx.stage, Stage::Idle | Stage::Starting)
             || self.exclusions.are_joining() && self.suspension.failing().is_none();
         if is_early {
@@ -58,14 +53,14 @@ impl<P: Payload> Io<P> {
     }
 
     /// Requests may be served: takes in those that came before.
-    pub(in crate::primary) fn accept_early(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
+    pub fn accept_early(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
         for asked in self.requests.take_early() {
             self.request(cx, lower, asked);
         }
     }
 
     /// Takes a request in and asks for its lock.
-    pub(in crate::primary) fn accept(
+    pub fn accept(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -130,7 +125,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A request of the primary itself, of so many parts.
-    pub(in crate::primary) fn accept_internal(
+    pub(in crate::primary::io) fn accept_internal(
         &mut self,
         cx: &mut Context<'_, P>,
         parts: usize,
@@ -142,7 +137,7 @@ impl<P: Payload> Io<P> {
 
     /// A request of the primary itself that keeps everybody out of a range for several rounds of
     /// parts, until [`Self::end_kept`].
-    pub(in crate::primary) fn keep_out(
+    pub fn keep_out(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -158,7 +153,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A request of the primary itself that locks a range until [`Self::end_kept`].
-    pub(in crate::primary) fn cluster_lock_for_itself(
+    fn cluster_lock_for_itself(
         &mut self,
         cx: &mut Context<'_, P>,
         range: Range<u64>,
@@ -170,7 +165,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// What a range was kept for is over: gives it back.
-    pub(in crate::primary) fn end_kept(&mut self, number: RequestNumber) {
+    pub fn end_kept(&mut self, number: RequestNumber) {
         self.requests.end_kept(number);
         self.forget_if_over(number);
     }
@@ -222,7 +217,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A part permits the answer now, or has failed.
-    pub(in crate::primary) fn part_answered(
+    pub(in crate::primary::io) fn part_answered(
         &mut self,
         cx: &mut Context<'_, P>,
         number: RequestNumber,
@@ -234,7 +229,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Every member has carried out a part.
-    pub(in crate::primary) fn part_finished(&mut self, number: RequestNumber) {
+    pub(in crate::primary::io) fn part_finished(&mut self, number: RequestNumber) {
         if self.requests.part_finished(number) {
             self.ranges.go_on(number);
         } else {
@@ -245,7 +240,7 @@ impl<P: Payload> Io<P> {
     /// Answers the client. Overlapping writes wait until every member has carried out this request
     /// or has left, so that a resend never meets a later write (W2). Overlapping reads may pass
     /// once a write has succeeded; one that failed must not be seen to come and go.
-    pub(in crate::primary) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
+    pub(in crate::primary::io) fn reply(&mut self, cx: &mut Context<'_, P>, number: RequestNumber) {
         if let Some(Answer { reply, lets_readers_pass }) = self.requests.answer(number) {
             if let Some((request, result)) = reply {
                 self.suspension.answered();
@@ -267,11 +262,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Fails every request of a client.
-    pub(in crate::primary) fn fail_requests(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        error: RequestError,
-    ) {
+    pub fn fail_requests(&mut self, cx: &mut Context<'_, P>, error: RequestError) {
         self.fail_early(cx, error, |_| true);
         let waiting = self.requests.of_clients(|_| true);
         self.fail_accepted(cx, error, waiting);
@@ -279,7 +270,7 @@ impl<P: Payload> Io<P> {
 
     /// Fails these requests of clients. Parts that were sent stay until every member has them or has
     /// left (W2).
-    pub(in crate::primary) fn fail_accepted(
+    pub(in crate::primary::io) fn fail_accepted(
         &mut self,
         cx: &mut Context<'_, P>,
         error: RequestError,
@@ -303,7 +294,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Fails those requests that came before any may be served.
-    pub(in crate::primary) fn fail_early(
+    pub fn fail_early(
         &mut self,
         cx: &mut Context<'_, P>,
         error: RequestError,

@@ -13,7 +13,7 @@ use crate::view::Change;
 
 impl<P: Payload> Io<P> {
     /// Sends a request, unless another host has reserved the volume by the present view.
-    pub(in crate::primary) fn dispatch_permitted(
+    pub(in crate::primary::io) fn dispatch_permitted(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -31,12 +31,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// An edit is in the view.
-    pub(in crate::primary) fn edit_done(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lower: &Lower<'_>,
-        pending: PendingEdit,
-    ) {
+    pub fn edit_done(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, pending: PendingEdit) {
         match (pending.edit(), pending.command()) {
             (Edit::Change(Change::Reservation(_)), Some(command)) => {
                 let number = self.keep_out(cx, lower, 0..u64::MAX);
@@ -50,7 +45,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Answers changes that have waited for too long.
-    pub(in crate::primary) fn give_up_clearing(&mut self, cx: &mut Context<'_, P>) {
+    pub fn give_up_clearing(&mut self, cx: &mut Context<'_, P>) {
         let patience = cx.config.settings.coordinator_patience;
         while let Some((number, command)) = self.exclusions.give_up(patience, cx.now) {
             self.end_clearing(cx, number, command, Err(CommandError::Unfinished));

@@ -87,7 +87,7 @@ impl Stability {
 
 impl<P: Payload> Io<P> {
     /// A part that changes data begins.
-    pub(in crate::primary) fn write_begins(
+    pub(in crate::primary::io) fn write_begins(
         &mut self,
         mirror: usize,
         sequence: Sequence,
@@ -99,7 +99,7 @@ impl<P: Payload> Io<P> {
     /// A write is over that some of its targets have failed: perhaps it is on their disks, perhaps
     /// not. They leave, or the others do; what they may lack is noted then, so it does not become
     /// stable before.
-    pub(in crate::primary) fn hold_stability(&mut self, mirror: usize, held: Held) {
+    pub(in crate::primary::io) fn hold_stability(&mut self, mirror: usize, held: Held) {
         if let Some(stability) = self.stability.mirrors.get_mut(&mirror) {
             let merged = stability.held.map_or(held, |other| Held {
                 first: held.first.min(other.first),
@@ -111,7 +111,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica has left a mirror: before the other members adopt that, they note what it lacks.
-    pub(in crate::primary) fn release_stability(&mut self, mirror: usize, left: ReplicaSet) {
+    pub fn release_stability(&mut self, mirror: usize, left: ReplicaSet) {
         if let Some(stability) = self.stability.mirrors.get_mut(&mirror) {
             let rest = stability.held.map(|held| Held {
                 targets: held.targets & !left,
@@ -124,7 +124,7 @@ impl<P: Payload> Io<P> {
 
     /// How far all writes to a mirror are finished: what a flush that begins now lets become
     /// stable.
-    pub(in crate::primary) fn finished_through(&self, mirror: usize) -> Sequence {
+    pub(in crate::primary::io) fn finished_through(&self, mirror: usize) -> Sequence {
         let unfinished = self.parts.of_mirror(mirror).find(|(_, part)| part.changes_data());
         let held = self.stability.mirrors.get(&mirror).and_then(|mirror| mirror.held);
         let held = held.map(|held| held.first);
@@ -134,7 +134,7 @@ impl<P: Payload> Io<P> {
 
     /// Every member of a mirror has answered a flush that began when all writes up to here were
     /// finished.
-    pub(in crate::primary) fn stable(
+    pub(in crate::primary::io) fn stable(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -166,7 +166,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A session has begun: its replica may have missed what was told.
-    pub(in crate::primary) fn tell_stable_to(
+    pub(in crate::primary::io) fn tell_stable_to(
         &self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -181,7 +181,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica's intent log fills up.
-    pub(in crate::primary) fn log_filling(
+    pub(in crate::primary::io) fn log_filling(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -200,11 +200,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Lets what is not stable do so after a while, though the client does not flush.
-    pub(in crate::primary) fn watch_stability(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
-    ) {
+    pub fn watch_stability(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
         let (period, tell_period) = (cx.config.settings.stabilize_after, Self::tell_period(cx));
         let untold: Vec<_> = self
             .stability

@@ -12,12 +12,13 @@ mod compared;
 use core::ops::Range;
 
 use self::compared::{Compared, Difference};
+use super::Scrub;
 use super::bad_ranges::BadRange;
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
-use crate::primary::io::{Finding, PartAction, RequestNumber};
-use crate::primary::{Context, Note, Phase, Primary};
+use crate::primary::io::{Finding, Io, Lower, PartAction, RequestNumber};
+use crate::primary::{Context, Note, Stage};
 use crate::settings::MAX_PAYLOAD;
 use crate::stripe;
 use crate::time::Instant;
@@ -67,19 +68,19 @@ pub(in crate::primary) struct Checked {
     pub generation: Generation,
 }
 
-impl<P: Payload> Primary<P> {
+impl Scrub {
     /// Takes in what was found of what replicas hold.
-    pub(in crate::primary) fn take_findings(&mut self) {
-        for finding in self.io.take_findings() {
+    pub fn take_findings<P: Payload>(&mut self, io: &mut Io<P>, lower: &Lower<'_>) {
+        for finding in io.take_findings() {
             match finding {
                 Finding::Unreadable { mirror, bytes } => {
-                    let bad = self.bad_range(mirror, bytes);
+                    let bad = bad_range(lower, mirror, bytes);
                     bad.into_iter().for_each(|bad| self.bad_ranges.add(bad));
                 }
                 Finding::Unverified { mirror, bytes, is_vouched_for } => {
                     // Else a comparison shows what is right only if all replicas can tell.
-                    if let Some(bad) = self.bad_range(mirror, bytes)
-                        && (is_vouched_for || self.is_everyone_in_sync(mirror))
+                    if let Some(bad) = bad_range(lower, mirror, bytes)
+                        && (is_vouched_for || is_everyone_in_sync(lower, mirror))
                     {
                         self.bad_ranges.add_unless_undecided(bad);
                     }
@@ -96,66 +97,81 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn bad_range(&self, mirror: usize, bytes: Range<u64>) -> Option<BadRange> {
-        BadRange::new(mirror, bytes, self.views.view()?.replica_size())
-    }
-
-    fn is_everyone_in_sync(&self, mirror: usize) -> bool {
-        let replicas = self.views.view().map(|view| view.mirrors[mirror].replicas.len());
-        replicas == Some(self.membership.mirror(mirror).in_sync().count_ones() as usize)
-    }
-
-    /// Takes the check under way as far as it goes, or begins the next one.
-    pub(in crate::primary) fn advance_check(&mut self, cx: &mut Context<'_, P>) {
-        self.take_findings();
+    /// Takes the check under way as far as it goes, or begins the next one. Tells whether it has
+    /// begun one: its range is asked for, and may be there at once.
+    pub fn advance<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+    ) -> bool {
+        self.take_findings(io, lower);
         if let Some(verify) = &mut self.verify {
             verify.advance(cx.now);
         }
-        self.step_check(cx);
+        self.step_check(cx, io, lower);
         if self.check.is_none() {
-            self.begin_next_check(cx);
+            self.begin_next_check(cx, io, lower);
+            return self.check.is_some();
         }
+        false
     }
 
-    fn step_check(&mut self, cx: &mut Context<'_, P>) {
+    fn step_check<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+    ) {
         let Some(check) = self.check.take() else {
             return; // Nothing is looked after.
         };
-        let has_parts = self.io.has_parts(check.number);
+        let has_parts = io.has_parts(check.number);
         match check.step {
-            _ if has_parts || !self.views.can_send(cx.stage) => self.check = Some(check),
+            _ if has_parts || !lower.views.can_send(cx.stage) => self.check = Some(check),
             Step::Locking => self.check = Some(check),
-            Step::Comparing => self.judge_differences(cx, check),
-            Step::Fetching => self.rewrite(cx, check),
-            Step::Rewriting => self.check_over(cx, check),
+            Step::Comparing => self.judge_differences(cx, io, lower, check),
+            Step::Fetching => self.rewrite(cx, io, lower, check),
+            Step::Rewriting => self.check_over(cx, io, lower, check),
         }
     }
 
-    fn begin_next_check(&mut self, cx: &mut Context<'_, P>) {
+    fn begin_next_check<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+    ) {
         // Nearly always there is nothing to check, and this is asked after every event.
         if self.bad_ranges.are_repaired() && !self.verifies() {
             return; // There is none.
         }
-        if !matches!(self.phase, Phase::Serving)
-            || !self.views.can_send(cx.stage)
-            || self.membership.somebody_fails()
+        if cx.stage != Stage::Serving
+            || !lower.views.can_send(cx.stage)
+            || lower.peers.somebody_fails()
         {
             return; // This is asked again after every event.
         }
         if let Some(bad) = self.bad_ranges.next() {
-            let view = self.views.view();
+            let view = lower.views.view();
             let range = view.and_then(|view| bad.in_volume(view.geometry, view.mirrors.len()));
             if let Some(range) = range {
-                self.begin_check(cx, range, Some(bad));
+                self.begin_check(cx, io, lower, range, Some(bad));
             }
-        } else if let Some(range) = self.next_to_verify(cx.now) {
-            self.begin_check(cx, range, None);
+        } else if let Some(range) = self.next_to_verify(cx, io, lower.views) {
+            self.begin_check(cx, io, lower, range, None);
         }
     }
 
     /// Locks a range of the volume, to be compared then.
-    fn begin_check(&mut self, cx: &mut Context<'_, P>, range: Range<u64>, bad: Option<BadRange>) {
-        let (io, lower) = &mut self.io();
+    fn begin_check<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+        range: Range<u64>,
+        bad: Option<BadRange>,
+    ) {
         let number = io.keep_out(cx, lower, range.clone());
         self.check = Some(Check {
             number,
@@ -167,17 +183,18 @@ impl<P: Payload> Primary<P> {
             compared: Vec::new(),
             differences: Vec::new(),
         });
-        self.dispatch_ready(cx);
     }
 
     /// The range is locked: has its replicas tell what they hold.
-    pub(in crate::primary) fn check_locked(
+    pub fn locked<P: Payload>(
         &mut self,
         cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
         number: RequestNumber,
     ) {
-        let generation = self.views.generation();
-        let (Some(mut check), Some(view)) = (self.check.take(), self.views.view()) else {
+        let generation = lower.views.generation();
+        let (Some(mut check), Some(view)) = (self.check.take(), lower.views.view()) else {
             debug_assert!(false, "a range is locked for a check, in a view");
             return;
         };
@@ -190,43 +207,48 @@ impl<P: Payload> Primary<P> {
         let pieces: Vec<_> =
             stripe::pieces(view.geometry, view.mirrors.len(), range.start, length, MAX_PAYLOAD)
                 .collect();
-        if self.membership.somebody_fails() {
-            return self.put_off(check);
+        if lower.peers.somebody_fails() {
+            return self.put_off(io, check);
         }
         self.check = Some(check);
-        self.io.expect_parts(number, pieces.len());
+        io.expect_parts(number, pieces.len());
         for piece in pieces {
             let action = PartAction::Digest { offset: piece.offset, length: piece.length };
             let bytes = piece.offset..piece.offset + u64::from(piece.length);
-            let compared = Compared::new(self.io.upcoming(), piece.mirror, bytes);
+            let compared = Compared::new(io.upcoming(), piece.mirror, bytes);
             if let Some(check) = &mut self.check {
                 check.compared.push(compared);
             }
-            let (io, lower) = &mut self.io();
             io.send_part(cx, lower, number, piece.mirror, piece.from, action);
         }
     }
 
     /// The range is checked later.
-    fn put_off(&mut self, check: Check) {
+    fn put_off<P: Payload>(&mut self, io: &mut Io<P>, check: Check) {
         check.bad.into_iter().for_each(|bad| self.bad_ranges.put_off(bad));
-        self.io.end_kept(check.number);
+        io.end_kept(check.number);
     }
 
     fn compared_by(&mut self, sequence: Sequence) -> Option<&mut Compared> {
         self.check.as_mut()?.compared.iter_mut().find(|compared| compared.is_of(sequence))
     }
 
-    fn judge_differences(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
-        let (repairs, generation) = (self.verify_repairs(), self.views.generation());
-        let source = self.repair_source().and_then(|id| self.membership.get(&id));
+    fn judge_differences<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+        mut check: Check,
+    ) {
+        let (repairs, generation) = (self.verify_repairs(), lower.views.generation());
+        let source = self.repair_source().and_then(|id| lower.peers.get(&id));
         let source = source.map(|peer| (peer.mirror(), peer.bit()));
-        let everyone: Vec<_> = (0..self.membership.mirrors().len())
-            .map(|mirror| self.is_everyone_in_sync(mirror))
+        let everyone: Vec<_> = (0..lower.peers.mirrors().len())
+            .map(|mirror| is_everyone_in_sync(lower, mirror))
             .collect();
         if check.generation != generation {
             // Who answered may not be in-sync any more: this range has to be compared again.
-            return self.put_off(check);
+            return self.put_off(io, check);
         }
         let is_verify = check.bad.is_none();
         // A failed read names nobody whose content counts.
@@ -243,13 +265,19 @@ impl<P: Payload> Primary<P> {
         let is_ours = |found: &Difference| found.somebody_cannot_read() || found.is_to_be_renewed;
         check.differences = found.into_iter().filter(|found| is_verify || is_ours(found)).collect();
         if repairs || !is_verify {
-            return self.fetch(cx, check);
+            return self.fetch(cx, io, lower, check);
         }
-        self.check_over(cx, check);
+        self.check_over(cx, io, lower, check);
     }
 
     /// Reads what is wrong somewhere from where it is right.
-    fn fetch(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
+    fn fetch<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+        mut check: Check,
+    ) {
         check.step = Step::Fetching;
         let number = check.number;
         let found = check.differences.iter().enumerate();
@@ -258,45 +286,55 @@ impl<P: Payload> Primary<P> {
             .map(|(index, found)| (index as u64, found.mirror, found.wrong, found.bytes.clone()))
             .collect();
         if reads.is_empty() {
-            return self.check_over(cx, check);
+            return self.check_over(cx, io, lower, check);
         }
         self.check = Some(check);
-        self.io.expect_parts(number, reads.len());
+        io.expect_parts(number, reads.len());
         for (index, mirror, wrong, bytes) in reads {
             let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
             let action = PartAction::Read { offset, length };
-            let (io, lower) = &mut self.io();
             io.send_read_elsewhere(cx, lower, number, (mirror, wrong), index, action);
         }
     }
 
     /// Writes what was read to all members: to those that have it right, too, so that it is a write
     /// like any other. What could not be read stays as it is.
-    fn rewrite(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
+    fn rewrite<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+        mut check: Check,
+    ) {
         check.step = Step::Rewriting;
         let number = check.number;
         let mut writes = Vec::new();
-        for (index, payload) in self.io.take_data(number) {
+        for (index, payload) in io.take_data(number) {
             // Each read has the place of its difference for the place where it begins.
             let difference = &mut check.differences[index as usize];
             difference.is_repaired = true;
             writes.push((difference.mirror, difference.bytes.start, payload));
         }
         if writes.is_empty() {
-            return self.check_over(cx, check);
+            return self.check_over(cx, io, lower, check);
         }
         self.check = Some(check);
-        self.io.expect_parts(number, writes.len());
+        io.expect_parts(number, writes.len());
         for (mirror, offset, payload) in writes {
             let action = PartAction::Write { offset, payload, durable: true };
-            let (io, lower) = &mut self.io();
             io.send_part(cx, lower, number, mirror, 0, action);
         }
     }
 
-    fn check_over(&mut self, cx: &mut Context<'_, P>, mut check: Check) {
-        let has_failed = self.io.has_failed(check.number);
-        self.io.end_kept(check.number);
+    fn check_over<P: Payload>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        io: &mut Io<P>,
+        lower: &mut Lower<'_>,
+        mut check: Check,
+    ) {
+        let has_failed = io.has_failed(check.number);
+        io.end_kept(check.number);
         if has_failed {
             check.differences.iter_mut().for_each(|difference| difference.is_repaired = false);
         }
@@ -312,9 +350,9 @@ impl<P: Payload> Primary<P> {
                 was_compared,
                 generation: check.generation,
             };
-            return self.range_verified(cx, checked, held);
+            return self.range_verified(cx, lower, checked, held);
         }
-        let Some(view) = self.views.view() else {
+        let Some(view) = lower.views.view() else {
             debug_assert!(false, "a range was compared, in a view");
             return;
         };
@@ -327,4 +365,14 @@ impl<P: Payload> Primary<P> {
             cx.note(Note::Rewritten { offset, length });
         }
     }
+}
+
+fn bad_range(lower: &Lower<'_>, mirror: usize, bytes: Range<u64>) -> Option<BadRange> {
+    BadRange::new(mirror, bytes, lower.views.view()?.replica_size())
+}
+
+/// Whether each replica of a mirror is in-sync.
+fn is_everyone_in_sync(lower: &Lower<'_>, mirror: usize) -> bool {
+    let replicas = lower.views.view().map(|view| view.mirrors[mirror].replicas.len());
+    replicas == Some(lower.peers.mirror(mirror).in_sync().count_ones() as usize)
 }

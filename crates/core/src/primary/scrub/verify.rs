@@ -5,11 +5,14 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use super::Scrub;
 use super::check::Checked;
 use crate::ids::{Generation, ReplicaId};
 use crate::pace::Pace;
 use crate::payload::Payload;
-use crate::primary::{Context, Note, Primary};
+use crate::primary::io::{Io, Lower};
+use crate::primary::views::Views;
+use crate::primary::{Context, Note};
 use crate::settings::MAX_PAYLOAD;
 use crate::time::Instant;
 use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState};
@@ -217,10 +220,11 @@ impl Verify {
     }
 }
 
-impl<P: Payload> Primary<P> {
+impl Scrub {
     /// Begins a verify. One that runs goes on.
-    pub(in crate::primary) fn begin_verify(
+    pub fn begin_verify(
         &mut self,
+        views: &Views,
         now: Instant,
         repairs: bool,
         source: Option<ReplicaId>,
@@ -229,36 +233,42 @@ impl<P: Payload> Primary<P> {
             (verify.status.repairs, verify.source) = (repairs, source);
             return;
         }
-        let total = self.views.view().map_or(0, |view| view.geometry.size);
+        let total = views.view().map_or(0, |view| view.geometry.size);
         let status = VerifyStatus::new(now, repairs, total);
         self.verify = Some(Verify { status, source, pace: Pace::new(now) });
     }
 
     /// Ends a verify, if one runs.
-    pub(in crate::primary) fn stop_verify(&mut self, now: Instant) {
+    pub fn stop_verify(&mut self, now: Instant) {
         if let Some(verify) = self.verify.as_mut().filter(|verify| verify.is_running()) {
             verify.status.state = VerifyState::Stopped;
             verify.status.ended = Some(now);
         }
     }
 
-    pub(in crate::primary) fn verifies(&self) -> bool {
+    pub(super) fn verifies(&self) -> bool {
         self.verify.as_ref().is_some_and(Verify::is_running)
     }
 
-    pub(in crate::primary) fn verify_repairs(&self) -> bool {
+    pub(super) fn verify_repairs(&self) -> bool {
         self.verify.as_ref().is_some_and(|verify| verify.status.repairs)
     }
 
     /// Whose content counts where checksums do not decide.
-    pub(in crate::primary) fn repair_source(&self) -> Option<ReplicaId> {
+    pub(super) fn repair_source(&self) -> Option<ReplicaId> {
         self.verify.as_ref().filter(|verify| verify.is_running())?.source
     }
 
     /// The next range of the volume to check, if it is time for one.
-    pub(in crate::primary) fn next_to_verify(&mut self, now: Instant) -> Option<Range<u64>> {
-        let is_busy = self.io.is_busy(now);
-        let (limit, size) = self.views.view().map(|v| (v.rebuild_limit, v.geometry.size))?;
+    pub(super) fn next_to_verify<P: Payload>(
+        &mut self,
+        cx: &Context<'_, P>,
+        io: &Io<P>,
+        views: &Views,
+    ) -> Option<Range<u64>> {
+        let now = cx.now;
+        let is_busy = io.is_busy(now);
+        let (limit, size) = views.view().map(|v| (v.rebuild_limit, v.geometry.size))?;
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
         if verify.status.checked == 0 {
             // It may have been asked for before the view was known.
@@ -275,14 +285,15 @@ impl<P: Payload> Primary<P> {
     }
 
     /// The range that was begun last is over.
-    pub(in crate::primary) fn range_verified(
+    pub(super) fn range_verified<P>(
         &mut self,
         cx: &mut Context<'_, P>,
+        lower: &Lower<'_>,
         checked: Checked,
         held: Duration,
     ) {
-        let share = self.config.settings.rebuild_share;
-        let (Some(view), Some(verify)) = (self.views.view(), &mut self.verify) else {
+        let share = cx.config.settings.rebuild_share;
+        let (Some(view), Some(verify)) = (lower.views.view(), &mut self.verify) else {
             debug_assert!(false, "a verify has ranges of a view's volume checked");
             return;
         };
@@ -292,7 +303,7 @@ impl<P: Payload> Primary<P> {
         let end = (status.checked + u64::from(MAX_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
         for (mirror, holders, bytes) in checked.compared {
-            for id in self.membership.mirror(mirror).ids(holders) {
+            for id in lower.peers.mirror(mirror).ids(holders) {
                 // Who has left since the comparison, or come back, holds something else by now.
                 let compared = view.replica(id).map(|(_, record)| record).filter(|record| {
                     record.state == ReplicaState::InSync && record.since <= checked.generation
@@ -303,7 +314,7 @@ impl<P: Payload> Primary<P> {
             }
         }
         for difference in &checked.differences {
-            let ids = |set| self.membership.mirror(difference.mirror).ids(set).collect();
+            let ids = |set| lower.peers.mirror(difference.mirror).ids(set).collect();
             let at = difference.volume_offset(geometry, mirrors);
             let wrong = WrongRange {
                 range: at..at + (difference.bytes.end - difference.bytes.start),

@@ -30,11 +30,7 @@ impl<P: Payload> Part<P> {
     }
 
     /// The part is about to be answered with success: panics if what that promises is not so.
-    pub fn check_acknowledged(
-        &self,
-        mirror: &MirrorPeers,
-        protocol: Option<Protocol>,
-    ) {
+    pub fn check_acknowledged(&self, mirror: &MirrorPeers, protocol: Option<Protocol>) {
         let (targets, written) = (self.targets(), self.written());
         if !matches!(self.action, PartAction::Digest { .. }) {
             let unasked = mirror.members() & !targets;

@@ -20,7 +20,7 @@ use crate::view::Protocol;
 const GO_ON: Flow = ControlFlow::Continue(());
 
 impl<P: Payload> Io<P> {
-    pub(in crate::primary) fn received(
+    pub(in crate::primary::io) fn received(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -36,7 +36,7 @@ impl<P: Payload> Io<P> {
         GO_ON
     }
 
-    pub(in crate::primary) fn done(
+    pub(in crate::primary::io) fn done(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -112,7 +112,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica tells what it holds.
-    pub(in crate::primary) fn digests(
+    pub(in crate::primary::io) fn digests(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -136,7 +136,7 @@ impl<P: Payload> Io<P> {
         GO_ON
     }
 
-    pub(in crate::primary) fn data(
+    pub(in crate::primary::io) fn data(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -166,7 +166,7 @@ impl<P: Payload> Io<P> {
         GO_ON
     }
 
-    pub(in crate::primary) fn extents(
+    pub(in crate::primary::io) fn extents(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -196,12 +196,7 @@ impl<P: Payload> Io<P> {
 
     /// A replica did not run a part because it has adopted another generation. It is resent when
     /// the replica has adopted the primary's.
-    pub(in crate::primary) fn part_refused(
-        &mut self,
-        lower: &Lower<'_>,
-        replica: ReplicaId,
-        sequence: Sequence,
-    ) {
+    pub fn part_refused(&mut self, lower: &Lower<'_>, replica: ReplicaId, sequence: Sequence) {
         let Some(peer) = lower.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         // It may be over, if others have carried it out.
@@ -212,7 +207,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Answers and finishes a part, as far as what is known of it permits.
-    pub(in crate::primary) fn check_part(
+    pub(in crate::primary::io) fn check_part(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -374,7 +369,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
-    pub(in crate::primary) fn check_all_parts(
+    pub(in crate::primary::io) fn check_all_parts(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -387,7 +382,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Forgets the reads of a request that has been answered.
-    pub(in crate::primary) fn forget_reads_of(&mut self, number: RequestNumber) {
+    pub(in crate::primary::io) fn forget_reads_of(&mut self, number: RequestNumber) {
         let reads: Vec<_> = self
             .parts
             .iter()

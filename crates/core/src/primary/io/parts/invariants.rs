@@ -8,7 +8,7 @@ use crate::primary::membership::Membership;
 use crate::primary::views::Views;
 
 impl<P: Payload> Io<P> {
-    pub(in crate::primary) fn check_parts(&self, peers: &Membership, views: &Views) {
+    pub(in crate::primary::io) fn check_parts(&self, peers: &Membership, views: &Views) {
         for (sequence, part) in self.parts.iter() {
             let is_unplaced = || self.parts.is_unplaced(sequence);
             part.check_invariants(sequence, peers.mirror(part.mirror()), is_unplaced);

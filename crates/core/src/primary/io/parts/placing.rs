@@ -15,11 +15,7 @@ const MAX_LOOKED_AT: usize = 128;
 
 impl<P: Payload> Io<P> {
     /// Chooses replicas for reads that have none.
-    pub(in crate::primary) fn place_reads(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
-    ) {
+    pub fn place_reads(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
         if !lower.views.can_send(cx.stage) {
             return;
         }

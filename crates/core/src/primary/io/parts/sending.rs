@@ -19,7 +19,7 @@ const MAX_MAP_PARTS: usize = 64;
 
 impl<P: Payload> Io<P> {
     /// Cuts a request into parts and sends them.
-    pub(in crate::primary) fn dispatch(
+    pub(in crate::primary::io) fn dispatch(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -80,7 +80,7 @@ impl<P: Payload> Io<P> {
         }
     }
 
-    pub(in crate::primary) fn send_part(
+    pub fn send_part(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -104,7 +104,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Sends a read to a replica that is not one of `avoided`.
-    pub(in crate::primary) fn send_read_elsewhere(
+    pub fn send_read_elsewhere(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
@@ -151,12 +151,7 @@ impl<P: Payload> Io<P> {
     }
 
     /// Sends, in their order, the parts that a replica has not got in its present session.
-    pub(in crate::primary) fn resend(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        lower: &Lower<'_>,
-        replica: ReplicaId,
-    ) {
+    pub fn resend(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, replica: ReplicaId) {
         let Some(peer) = lower.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let unsent: Vec<_> = self
@@ -172,7 +167,7 @@ impl<P: Payload> Io<P> {
 
     /// A replica's session has ended: what it has not answered was not sent. Its reads go to
     /// another one.
-    pub(in crate::primary) fn session_ended(&mut self, lower: &Lower<'_>, replica: ReplicaId) {
+    pub fn session_ended(&mut self, lower: &Lower<'_>, replica: ReplicaId) {
         if let Some(peer) = lower.peers.known(replica) {
             let (mirror, bit) = (peer.mirror(), peer.bit());
             self.parts.of_mirror_mut(mirror).for_each(|part| part.forget_session(bit));
@@ -183,13 +178,13 @@ impl<P: Payload> Io<P> {
     /// What was read by an older view and not told yet, because the lease was not confirmed, is
     /// read anew: other primaries may have changed it since, and the new view's members confirm
     /// only that one.
-    pub(in crate::primary) fn read_again(&mut self) {
+    pub(in crate::primary::io) fn read_again(&mut self) {
         self.parts.read_again(|part| self.requests.forget_read(part));
     }
 
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written: it gets all that is not finished again.
-    pub(in crate::primary) fn forget_incarnation(
+    pub fn forget_incarnation(
         &mut self,
         lower: &mut Lower<'_>,
         replica: ReplicaId,
@@ -204,13 +199,13 @@ impl<P: Payload> Io<P> {
     }
 
     /// A replica is no member any more: nothing waits for it, once the others have adopted that.
-    pub(in crate::primary) fn forget_target(&mut self, mirror: usize, bit: ReplicaSet) {
+    pub fn forget_target(&mut self, mirror: usize, bit: ReplicaSet) {
         let writes = self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read());
         writes.for_each(|part| part.forget_replica(bit));
     }
 
     /// The view has changed: parts go to its members.
-    pub(in crate::primary) fn retarget_parts(&mut self, lower: &Lower<'_>) {
+    pub(in crate::primary::io) fn retarget_parts(&mut self, lower: &Lower<'_>) {
         for part in self.parts.values_mut().filter(|part| !part.is_read()) {
             part.retarget(lower.peers.mirror(part.mirror()));
         }
