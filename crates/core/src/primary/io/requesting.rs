@@ -170,8 +170,8 @@ impl<P: Payload> Io<P> {
         self.forget_if_over(number);
     }
 
-    /// Sends what has its lock, if everybody has adopted the view. Tells of a request of the primary
-    /// itself that has the range which it keeps: its owner goes on with it, and asks again.
+    /// Sends what has its lock, if everybody has adopted the view. Tells of a request of the
+    /// primary itself that has the range which it keeps: its owner goes on with it, and asks again.
     pub fn dispatch_ready(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -268,8 +268,8 @@ impl<P: Payload> Io<P> {
         self.fail_accepted(cx, error, waiting);
     }
 
-    /// Fails these requests of clients. Parts that were sent stay until every member has them or has
-    /// left (W2).
+    /// Fails these requests of clients. Parts that were sent stay until every member has them or
+    /// has left (W2).
     pub(in crate::primary::io) fn fail_accepted(
         &mut self,
         cx: &mut Context<'_, P>,

@@ -106,7 +106,8 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// What was read and not told is read anew. `again` is called with each part of which that is so.
+    /// What was read and not told is read anew. `again` is called with each part of which that is
+    /// so.
     pub fn read_again(&mut self, mut again: impl FnMut(&Part<P>)) {
         for (sequence, part) in self.under_way.iter_mut() {
             part.forget_unverified();
