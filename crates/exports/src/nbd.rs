@@ -6,8 +6,8 @@
 //! The protocol is described in the NBD project's `doc/proto.md`; names here follow it.
 //!
 //! Bounds, per connection: 64 KiB of option data, [`MAX_OPTIONS`] options; one receive buffer of
-//! [`connection::RECEIVE_BUFFER`] bytes, [`connection::MAX_REQUESTS`] requests in flight, and
-//! [`connection::MAX_QUEUED`] bytes of answers that the client has not yet taken. The data of
+//! [`crate::RECEIVE_BUFFER`] bytes, [`connection::MAX_REQUESTS`] requests in flight, and
+//! [`crate::MAX_QUEUED`] bytes of answers that the client has not yet taken. The data of
 //! requests comes out of the volume's memory budget.
 
 pub mod connection;

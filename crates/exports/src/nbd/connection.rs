@@ -3,49 +3,30 @@
 //! Requests arrive in one buffer. The payload of a small write is copied from there into an aligned
 //! buffer; of a large one, what has not arrived yet is received straight into that. The receive
 //! buffer is not read on while there is no room for a request's data, while [`MAX_REQUESTS`]
-//! requests are in flight, or while the client leaves [`MAX_QUEUED`] bytes of answers untaken: that
-//! is the backpressure that the client feels.
+//! requests are in flight, or while the client leaves too many answers untaken ([`Stream`]): that is
+//! the backpressure that the client feels.
 
 mod answers;
 
 use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use evenkeel_core::{Instant, Operation};
-use evenkeel_engine::{
-    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker,
-};
+use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
 
 use super::Negotiated;
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
+use crate::stream::{DIRECT, Stream};
 
-/// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together
-/// is sent to the disks together, and with more they have nothing to do meanwhile
-/// (`docs/decisions/0042-short-turns.md`).
-pub const RECEIVE_BUFFER: usize = 32 << 10;
 /// Most requests of one client that are in flight at once.
 pub const MAX_REQUESTS: usize = 256;
-/// Bytes of answers that may wait for the client before no further request is read.
-pub const MAX_QUEUED: usize = 4 << 20;
 
-/// From here on the rest of a payload is received straight into its buffer.
-const DIRECT: usize = 16 << 10;
 /// Most bytes that are received straight into a buffer at once.
 const MAX_RECEIVE: usize = 1 << 20;
-/// How much is received at once when a large write came last: another one is likely to follow, and
-/// its payload is better received straight into its buffer.
-const SHORT_RECEIVE: usize = 4 << 10;
 /// Longest payload of a refused write that is passed over; a longer one ends the connection.
 const MAX_DRAIN: u32 = 64 << 20;
 
 const REFUSED: &str = "the request is not permitted, outside the export, not a multiple of its block size, or unknown";
-
-/// How long a client may hold memory without moving on, once its volume's memory is short: a
-/// payload that does not arrive, answers that it does not take. Then its connection ends, so that
-/// it does not keep other clients waiting.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes the front end that serves a client from the handshake on. The socket is a stream socket
 /// without TLS (or one end of a pair whose other end is served by who does TLS).
@@ -103,24 +84,16 @@ struct Open {
 
 #[derive(Debug)]
 struct Connection {
-    socket: Option<OwnedFd>,
-    descriptor: Descriptor,
+    stream: Stream,
     negotiated: Negotiated,
     expected: Expected,
-    /// `None` while it is lent to the engine.
-    received: Option<BufferMut>,
-    /// Which part of the buffer has been received and not used yet.
-    pending: Range<usize>,
     /// Whether the buffer or a buffer is lent to the engine.
     receiving: bool,
+    /// Whether a large write came last: another one is likely to follow.
     last_was_large: bool,
     /// Requests in flight, by token, and the tokens that are free.
     open: Vec<Option<Open>>,
     free: Vec<usize>,
-    /// Bytes of answers that have not been sent.
-    queued: usize,
-    /// When the client last moved on, or was last forgiven that it did not.
-    moved: Instant,
 }
 
 impl Frontend for Connection {
@@ -131,12 +104,10 @@ impl Frontend for Connection {
                 self.received(memory, result, context);
             }
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
-            FrontendEvent::Sent { result: Ok(bytes), .. } => {
-                self.moved = context.now();
-                self.queued = self.queued.saturating_sub(bytes);
-            }
-            FrontendEvent::Sent { result: Err(error), .. } => {
-                self.end(&format!("sending failed: {error}"), context);
+            FrontendEvent::Sent { result, .. } => {
+                if let Err(reason) = self.stream.sent(result, context.now()) {
+                    self.end(&reason, context);
+                }
             }
             FrontendEvent::Stopping => self.refuse_all(context),
             FrontendEvent::Tick => self.tick(context),
@@ -151,39 +122,28 @@ impl Frontend for Connection {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.keeps_others_waiting().then_some(self.moved + PATIENCE)
+        self.keeps_others_waiting().then(|| self.stream.deadline())
     }
 }
 
 impl Connection {
     fn new(socket: OwnedFd, negotiated: Negotiated) -> Self {
         Self {
-            socket: Some(socket),
-            descriptor: Descriptor(0),
+            stream: Stream::new("client", socket),
             negotiated,
             expected: Expected::Header,
-            received: None,
-            pending: 0..0,
             receiving: false,
             last_was_large: false,
             open: vec![None; MAX_REQUESTS],
             free: (0..MAX_REQUESTS).rev().collect(),
-            queued: 0,
-            moved: Instant(0),
         }
     }
 
     fn start(&mut self, context: &mut FrontendContext) {
-        let Some(socket) = self.socket.take() else { return };
-        self.descriptor = context.open(socket);
         let rest = std::mem::take(&mut self.negotiated.rest);
-        let mut received = context.allocate_fixed(RECEIVE_BUFFER);
-        let Some(start) = received.get_mut(..rest.len()) else {
-            return self.end("the client sent requests before the handshake ended", context);
-        };
-        start.copy_from_slice(&rest);
-        self.pending = 0..rest.len();
-        self.received = Some(received);
+        if let Err(reason) = self.stream.start(&rest, context) {
+            self.end(&reason, context);
+        }
     }
 
     fn end(&mut self, reason: &str, context: &mut FrontendContext) {
@@ -197,19 +157,17 @@ impl Connection {
     fn keeps_others_waiting(&self) -> bool {
         let incomplete =
             matches!(self.expected, Expected::Payload { .. } | Expected::Direct { .. });
-        incomplete || (self.queued > 0 && !matches!(self.expected, Expected::Ended))
+        incomplete || (self.stream.is_sending() && !matches!(self.expected, Expected::Ended))
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
-        if !self.keeps_others_waiting() || context.now().since(self.moved) < PATIENCE {
+        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
         if context.memory_is_short() {
-            let reason =
-                "the client neither sent nor took anything for 30 s, and others need memory";
-            self.end(reason, context);
+            self.end(&self.stream.impatience(), context);
         }
-        self.moved = context.now();
+        self.stream.move_on(context.now());
     }
 
     fn received(
@@ -219,18 +177,15 @@ impl Connection {
         context: &mut FrontendContext,
     ) {
         self.receiving = false;
-        self.moved = context.now();
-        let count = match result {
-            Ok(0) => return self.end("the client has closed the connection", context),
+        let count = match self.stream.received(result, context.now()) {
             Ok(count) => count,
-            Err(error) => return self.end(&format!("receiving failed: {error}"), context),
+            Err(reason) => return self.end(&reason, context),
         };
         if let Expected::Direct { request, durable, filled } = self.expected {
             let filled = filled + count;
             self.expected = Expected::Payload { request, durable, buffer: memory, filled };
         } else {
-            self.pending.end += count;
-            self.received = Some(memory);
+            self.stream.arrived(memory, count);
         }
     }
 
@@ -238,7 +193,7 @@ impl Connection {
     fn advance(&mut self, context: &mut FrontendContext) {
         let mut advance = Advance::GoOn;
         while matches!(advance, Advance::GoOn) {
-            if self.receiving || self.queued > MAX_QUEUED {
+            if self.receiving || self.stream.is_full() {
                 return;
             }
             advance = match std::mem::replace(&mut self.expected, Expected::Header) {
@@ -266,7 +221,7 @@ impl Connection {
         if self.free.is_empty() {
             return Advance::Wait;
         }
-        let Some(bytes) = self.received_bytes().first_chunk::<HEADER_LENGTH>() else {
+        let Some(bytes) = self.stream.bytes().first_chunk::<HEADER_LENGTH>() else {
             return Advance::Receive;
         };
         let request = match Request::decode(bytes) {
@@ -276,17 +231,13 @@ impl Connection {
                 return Advance::Wait;
             }
         };
-        self.pending.start += HEADER_LENGTH;
+        self.stream.consume(HEADER_LENGTH);
         self.last_was_large = request.payload_length() as usize >= DIRECT;
         match request.check(&self.negotiated) {
             Ok(command) => self.expected = Expected::Room(request, command),
             Err(error) => self.refuse(request, error, context),
         }
         Advance::GoOn
-    }
-
-    fn received_bytes(&self) -> &[u8] {
-        self.received.as_ref().map_or(&[], |received| &received[self.pending.clone()])
     }
 
     /// Begins a request, if there is room for its data.
@@ -303,7 +254,7 @@ impl Connection {
                     self.expected = Expected::Room(request, command);
                     return Advance::Wait;
                 };
-                self.moved = context.now();
+                self.stream.move_on(context.now());
                 self.expected = Expected::Payload { request, durable, buffer, filled: 0 };
                 return Advance::GoOn;
             }
@@ -353,15 +304,15 @@ impl Connection {
         mut filled: usize,
         context: &mut FrontendContext,
     ) -> Advance {
-        let received = self.received_bytes();
+        let received = self.stream.bytes();
         let count = received.len().min(buffer.len() - filled);
         buffer[filled..filled + count].copy_from_slice(&received[..count]);
-        self.pending.start += count;
+        self.stream.consume(count);
         filled += count;
         let missing = buffer.len() - filled;
         if missing >= DIRECT {
             let range = filled..buffer.len().min(filled + MAX_RECEIVE);
-            context.receive_all(self.descriptor, buffer, range);
+            self.stream.receive_into(buffer, range, context);
             self.receiving = true;
             self.expected = Expected::Direct { request, durable, filled };
             return Advance::Wait;
@@ -396,8 +347,8 @@ impl Connection {
         left: usize,
         context: &mut FrontendContext,
     ) -> Advance {
-        let count = self.pending.len().min(left);
-        self.pending.start += count;
+        let count = self.stream.pending().min(left);
+        self.stream.consume(count);
         let left = left - count;
         if left > 0 {
             self.expected = Expected::Drain { request, error, left };
@@ -410,7 +361,7 @@ impl Connection {
     /// Ends once everything in flight has been answered and sent.
     fn finish(&mut self, context: &mut FrontendContext) -> Advance {
         self.expected = Expected::Nothing;
-        if self.free.len() == MAX_REQUESTS && self.queued == 0 {
+        if self.free.len() == MAX_REQUESTS && !self.stream.is_sending() {
             self.end("the client has disconnected", context);
         }
         Advance::Wait
@@ -418,13 +369,8 @@ impl Connection {
 
     /// Receives into the buffer, after what is left in it: less than a header.
     fn receive(&mut self, context: &mut FrontendContext) {
-        let Some(mut received) = self.received.take() else { return };
-        received.copy_within(self.pending.clone(), 0);
-        self.pending = 0..self.pending.len();
         let is_at_header = matches!(self.expected, Expected::Header);
-        let end = if is_at_header && self.last_was_large { SHORT_RECEIVE } else { received.len() };
-        context.receive(self.descriptor, received, self.pending.end..end);
-        self.receiving = true;
+        self.receiving |= self.stream.receive(is_at_header && self.last_was_large, context);
     }
 }
 

@@ -9,9 +9,8 @@
 //! A queue ends only when the volume has done what it had begun for it, whether the host deletes the
 //! queue, breaks the protocol or is gone. The rest is not begun any more.
 //!
-//! Bounds: one receive buffer of [`RECEIVE_BUFFER`] bytes; as many commands as the queue has
-//! entries; [`MAX_QUEUED`] bytes of answers that the host has not taken, before no further command
-//! is read. Data comes out of the volume's memory budget.
+//! Bounds: as many commands as the queue has entries, besides those of its [`Stream`]. Data comes out
+//! of the volume's memory budget.
 
 mod answers;
 mod commands;
@@ -19,30 +18,19 @@ mod receiving;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use evenkeel_core::{HostId, Instant};
-use evenkeel_engine::{
-    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker,
-};
+use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
 
 use super::command::Status;
 use super::connection::{Connection, Slot, Transfer};
 use super::controller::Namespace;
 use super::io::Ask;
+use crate::stream::Stream;
 use receiving::Receiving;
-
-/// Bytes of the receive buffer of a queue: seven writes of 4 KiB in their capsules
-/// (`docs/decisions/0042-short-turns.md`).
-pub const RECEIVE_BUFFER: usize = 32 << 10;
-/// Bytes of answers that may wait for the host before no further command is read.
-pub const MAX_QUEUED: usize = 4 << 20;
-/// How long a host may hold memory without moving on, once its volume's memory is short.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A queue whose Connect has been answered.
 pub struct IoQueue {
@@ -110,14 +98,9 @@ enum State {
 }
 
 struct Queue {
-    socket: Option<OwnedFd>,
-    descriptor: Descriptor,
+    stream: Stream,
     queue: IoQueue,
     state: State,
-    /// `None` while it is lent to the engine.
-    received: Option<BufferMut>,
-    /// Which part of the buffer has been received and not used yet.
-    pending: Range<usize>,
     receiving: Receiving,
     last_was_large: bool,
     /// Whether nothing can be sent any more.
@@ -130,10 +113,6 @@ struct Queue {
     stalled: Option<Slot>,
     /// What is to be sent.
     out: Vec<u8>,
-    /// Bytes that were given to the engine and have not been sent.
-    queued: usize,
-    /// When the host last moved on, or was last forgiven that it did not.
-    moved: Instant,
 }
 
 impl Frontend for Queue {
@@ -144,13 +123,10 @@ impl Frontend for Queue {
                 self.received(memory, result, context);
             }
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
-            FrontendEvent::Sent { result: Ok(bytes), .. } => {
-                self.moved = context.now();
-                self.queued = self.queued.saturating_sub(bytes);
-            }
-            FrontendEvent::Sent { result: Err(error), .. } => {
-                self.queued = 0;
-                self.lose(format!("sending failed: {error}"));
+            FrontendEvent::Sent { result, .. } => {
+                if let Err(reason) = self.stream.sent(result, context.now()) {
+                    self.lose(reason);
+                }
             }
             FrontendEvent::Stopping => self.stop(context),
             FrontendEvent::Tick => self.tick(context),
@@ -165,7 +141,7 @@ impl Frontend for Queue {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.keeps_others_waiting().then_some(self.moved + PATIENCE)
+        self.keeps_others_waiting().then(|| self.stream.deadline())
     }
 }
 
@@ -173,12 +149,9 @@ impl Queue {
     fn new(socket: OwnedFd, queue: IoQueue) -> Self {
         let depth = queue.connection.depth() as usize;
         Self {
-            socket: Some(socket),
-            descriptor: Descriptor(0),
+            stream: Stream::new("host", socket),
             queue,
             state: State::Serving,
-            received: None,
-            pending: 0..0,
             receiving: Receiving::Nothing,
             last_was_large: false,
             is_lost: false,
@@ -186,23 +159,15 @@ impl Queue {
             waiting: VecDeque::with_capacity(depth),
             stalled: None,
             out: Vec::new(),
-            queued: 0,
-            moved: Instant(0),
         }
     }
 
     fn start(&mut self, context: &mut FrontendContext) {
-        let Some(socket) = self.socket.take() else { return };
-        self.descriptor = context.open(socket);
-        context.speak_for(self.queue.host);
         let rest = std::mem::take(&mut self.queue.rest);
-        let mut received = context.allocate_fixed(RECEIVE_BUFFER);
-        let Some(start) = received.get_mut(..rest.len()) else {
-            return self.end("the host sent commands before it was connected".into(), context);
-        };
-        start.copy_from_slice(&rest);
-        self.pending = 0..rest.len();
-        self.received = Some(received);
+        context.speak_for(self.queue.host);
+        if let Err(reason) = self.stream.start(&rest, context) {
+            self.end(reason, context);
+        }
     }
 
     /// The volume as it is now.
@@ -222,7 +187,9 @@ impl Queue {
                 self.answer(slot, Status::Success);
                 self.send(context);
             }
-            State::Closing(reason) if self.queued == 0 && self.open.iter().all(Option::is_none) => {
+            State::Closing(reason)
+                if !self.stream.is_sending() && self.open.iter().all(Option::is_none) =>
+            {
                 let reason = std::mem::take(reason);
                 self.end(reason, context);
             }
@@ -263,11 +230,7 @@ impl Queue {
         if self.out.is_empty() || matches!(self.state, State::Ended) {
             return;
         }
-        if self.queued == 0 {
-            self.moved = context.now();
-        }
-        self.queued += self.out.len();
-        context.send(self.descriptor, &self.out);
+        self.stream.send(&self.out, context);
         self.out.clear();
     }
 
@@ -278,19 +241,18 @@ impl Queue {
             is_held && open.transfer.length() > 0
         };
         let is_ended = matches!(self.state, State::Ended);
-        !is_ended && (self.queued > 0 || self.open.iter().flatten().any(awaits_data))
+        !is_ended && (self.stream.is_sending() || self.open.iter().flatten().any(awaits_data))
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
-        if !self.keeps_others_waiting() || context.now().since(self.moved) < PATIENCE {
+        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
         if context.memory_is_short() || matches!(self.state, State::Closing(_)) {
-            self.queued = 0;
-            let reason = "the host neither sent nor took anything for 30 s, and others need memory";
-            self.lose(reason.to_owned());
+            self.stream.forget_queued();
+            self.lose(self.stream.impatience());
         }
-        self.moved = context.now();
+        self.stream.move_on(context.now());
     }
 
     /// The volume ends. What it has not done may be possible through another path.

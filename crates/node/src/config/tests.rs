@@ -208,10 +208,7 @@ fn each_value_that_the_example_file_shows_is_the_default() {
         let config: Config = config.try_into().unwrap();
         assert_eq!(config, Config::default(), "{key} = {value} is not the default");
     }
-    let client = format!(
-        "each with {} KiB of memory",
-        evenkeel_exports::nbd::connection::RECEIVE_BUFFER >> 10
-    );
+    let client = format!("each with {} KiB of memory", evenkeel_exports::RECEIVE_BUFFER >> 10);
     assert!(text.contains(&client), "{client}");
 }
 

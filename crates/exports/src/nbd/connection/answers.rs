@@ -21,7 +21,7 @@ impl Connection {
             (Ok(Reply::Data(pieces)), Command::Read) => self.data(open.request, pieces, context),
             (Ok(Reply::Extents(extents)), Command::Status { only_one }) if !extents.is_empty() => {
                 let reply = status_chunk(open.request.cookie, &extents, only_one);
-                self.send(&reply, context);
+                self.stream.send(&reply, context);
             }
             (Ok(Reply::Done), _) => self.answer(open.request, Ok(()), context),
             (Ok(_), _) => {
@@ -47,13 +47,12 @@ impl Connection {
             return self.answer(request, Err(error), context);
         }
         if self.negotiated.structured_replies {
-            self.send(&data_chunk(request.cookie, request.offset, request.length), context);
+            self.stream.send(&data_chunk(request.cookie, request.offset, request.length), context);
         } else {
-            self.send(&simple(request.cookie, None), context);
+            self.stream.send(&simple(request.cookie, None), context);
         }
-        self.queued += length;
         for (_, buffer) in pieces {
-            context.send_buffer(self.descriptor, buffer);
+            self.stream.send_buffer(buffer, context);
         }
     }
 
@@ -66,21 +65,13 @@ impl Connection {
     ) {
         match result {
             Err((error, text)) if self.negotiated.structured_replies => {
-                self.send(&error_chunk(request.cookie, error, text), context);
+                self.stream.send(&error_chunk(request.cookie, error, text), context);
             }
             result => {
                 let error = result.err().map(|(error, _)| error);
-                self.send(&simple(request.cookie, error), context);
+                self.stream.send(&simple(request.cookie, error), context);
             }
         }
-    }
-
-    fn send(&mut self, bytes: &[u8], context: &mut FrontendContext) {
-        if self.queued == 0 {
-            self.moved = context.now();
-        }
-        self.queued += bytes.len();
-        context.send(self.descriptor, bytes);
     }
 
     /// Answers everything in flight: the volume ends.

@@ -1,6 +1,8 @@
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 
 use evenkeel_core::{Extent, Reply, RequestError, VolumeId};
+use evenkeel_engine::Descriptor;
 use evenkeel_engine::frontend::FrontendAction;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::nbd::Export;
 use crate::nbd::reply::{data_chunk, error_chunk, simple, status_chunk};
+use crate::stream::RECEIVE_BUFFER;
 
 const SIZE: u64 = 64 << 20;
 
@@ -81,7 +84,7 @@ impl Bench {
     fn drain(&mut self) -> Vec<u8> {
         let sent = std::mem::take(&mut self.sent);
         let bytes = sent.len() + std::mem::take(&mut self.unsent);
-        let descriptor = self.connection.descriptor;
+        let descriptor = self.connection.stream.descriptor();
         self.event(FrontendEvent::Sent { descriptor, result: Ok(bytes) });
         sent
     }
@@ -95,7 +98,7 @@ impl Bench {
             let count = bytes.len().min(range.len()).min(most);
             memory[range.start..range.start + count].copy_from_slice(&bytes[..count]);
             bytes = &bytes[count..];
-            let descriptor = self.connection.descriptor;
+            let descriptor = self.connection.stream.descriptor();
             self.event(FrontendEvent::Received { descriptor, memory, result: Ok(count) });
         }
         bytes

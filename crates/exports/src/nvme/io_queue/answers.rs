@@ -35,7 +35,7 @@ impl Queue {
             }
             (Ok(Reply::Data(pieces)), Ask::Compare { length, .. }) if is_whole(&pieces, length) => {
                 open.phase = Phase::Comparing(pieces, false);
-                self.moved = context.now();
+                self.stream.move_on(context.now());
                 self.request(slot, transfer);
             }
             (Ok(Reply::Done), Ask::Manage { .. }) => self.deallocate(slot, ranges, context),
@@ -57,8 +57,7 @@ impl Queue {
         self.open[slot.index()] = None;
         self.send(context);
         for (_, piece) in pieces {
-            self.queued += piece.len();
-            context.send_buffer(self.descriptor, piece);
+            self.stream.send_buffer(piece, context);
         }
         self.out.append(&mut after);
     }

@@ -130,7 +130,7 @@ impl Queue {
     fn fill(&mut self, slot: Slot, transfer: Transfer, context: &mut FrontendContext) -> bool {
         let length = transfer.length();
         let Some(buffer) = context.allocate(length as usize) else { return false };
-        self.moved = context.now();
+        self.stream.move_on(context.now());
         if let Some(open) = &mut self.open[slot.index()] {
             open.phase = Phase::Filling(Some(buffer));
         }

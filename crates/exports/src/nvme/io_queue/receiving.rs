@@ -5,14 +5,9 @@ use std::ops::Range;
 
 use evenkeel_engine::{BufferMut, FrontendContext};
 
-use super::{MAX_QUEUED, Phase, Queue, State};
+use super::{Phase, Queue, State};
 use crate::nvme::connection::{End, Event, Slot};
-
-/// From here on data is received straight into its buffer.
-const DIRECT: usize = 16 << 10;
-/// How much is received at once while large data is expected, which is better received straight
-/// into its buffer.
-const SHORT_RECEIVE: usize = 4 << 10;
+use crate::stream::DIRECT;
 
 /// What the engine receives into.
 #[derive(Debug)]
@@ -38,12 +33,12 @@ impl Queue {
         while matches!(self.state, State::Serving)
             && matches!(self.receiving, Receiving::Nothing)
             && self.stalled.is_none()
-            && self.queued <= MAX_QUEUED
+            && !self.stream.is_full()
         {
-            let Some(received) = self.received.take() else { return };
-            let bytes = &received[self.pending.clone()];
+            let Some((received, pending)) = self.stream.take() else { return };
+            let bytes = &received[pending];
             let (used, event) = self.queue.connection.receive(bytes, &mut self.out);
-            self.pending.start += used;
+            self.stream.consume(used);
             let is_event = event.is_some();
             let found = match event {
                 Some(Event::Command { slot, entry, transfer }) => {
@@ -59,7 +54,7 @@ impl Queue {
                 Some(Event::End(end)) => Some(Found::End(end)),
                 None => None,
             };
-            self.received = Some(received);
+            self.stream.put_back(received);
             self.found(found, context);
             if !is_event {
                 self.receive(context);
@@ -95,7 +90,7 @@ impl Queue {
     /// Receives into a command's buffer if its data comes next and is long, otherwise into the
     /// receive buffer, after what is left in it.
     fn receive(&mut self, context: &mut FrontendContext) {
-        if self.pending.is_empty()
+        if self.stream.pending() == 0
             && let Some((slot, offset, left)) = self.queue.connection.next_data()
             && left as usize >= DIRECT
             && let Some(open) = &mut self.open[slot.index()]
@@ -103,16 +98,13 @@ impl Queue {
             && let Some(buffer) = buffer.take()
         {
             let range = offset as usize..offset as usize + left as usize;
-            context.receive_all(self.descriptor, buffer, range.clone());
+            self.stream.receive_into(buffer, range.clone(), context);
             self.receiving = Receiving::Data(slot, range);
             return;
         }
-        let Some(mut received) = self.received.take() else { return };
-        received.copy_within(self.pending.clone(), 0);
-        self.pending = 0..self.pending.len();
-        let length = if self.last_was_large { SHORT_RECEIVE } else { received.len() };
-        context.receive(self.descriptor, received, self.pending.end..length);
-        self.receiving = Receiving::Stream;
+        if self.stream.receive(self.last_was_large, context) {
+            self.receiving = Receiving::Stream;
+        }
     }
 
     pub(super) fn received(
@@ -121,11 +113,9 @@ impl Queue {
         result: io::Result<usize>,
         context: &mut FrontendContext,
     ) {
-        self.moved = context.now();
-        let count = match result {
-            Ok(0) => return self.lose("the host has closed the connection".to_owned()),
+        let count = match self.stream.received(result, context.now()) {
             Ok(count) => count,
-            Err(error) => return self.lose(format!("receiving failed: {error}")),
+            Err(reason) => return self.lose(reason),
         };
         if !matches!(self.state, State::Serving) {
             return;
@@ -135,8 +125,7 @@ impl Queue {
                 self.direct(slot, range.start..range.start + count, memory, context);
             }
             Receiving::Stream | Receiving::Nothing => {
-                self.pending.end += count;
-                self.received = Some(memory);
+                self.stream.arrived(memory, count);
             }
         }
     }

@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::nvme::command::{COMPLETION_LENGTH, Completion};
 use crate::nvme::connection::tests::host::{Host, IN_CAPSULE, ON_REQUEST, SIZE, entry, open};
+use crate::stream::RECEIVE_BUFFER;
 
 const NAMESPACE: Namespace =
     Namespace { identifier: [7; 16], size: 64 << 20, block_size: 512, is_read_only: false };
@@ -85,8 +87,8 @@ impl Bench {
 
     /// The host has taken all that was sent.
     fn drain(&mut self) {
-        let bytes = self.queue.queued;
-        let descriptor = self.queue.descriptor;
+        let bytes = self.queue.stream.queued();
+        let descriptor = self.queue.stream.descriptor();
         self.event(FrontendEvent::Sent { descriptor, result: Ok(bytes) });
     }
 
@@ -99,7 +101,7 @@ impl Bench {
             let count = bytes.len().min(range.len()).min(most);
             memory[range.start..range.start + count].copy_from_slice(&bytes[..count]);
             bytes = &bytes[count..];
-            let descriptor = self.queue.descriptor;
+            let descriptor = self.queue.stream.descriptor();
             self.event(FrontendEvent::Received { descriptor, memory, result: Ok(count) });
         }
         bytes
@@ -434,7 +436,7 @@ fn a_host_that_is_gone_is_forgotten_when_its_writes_are_done() {
         bench.command(&write(1, IN_CAPSULE, 1), &[1; 512]);
         bench.command(&write(2, ON_REQUEST, 1), &[]);
         let (memory, _) = bench.lent.take().unwrap();
-        let descriptor = bench.queue.descriptor;
+        let descriptor = bench.queue.stream.descriptor();
         bench.event(FrontendEvent::Received { descriptor, memory, result });
         let sending = Err(io_error());
         bench.event(FrontendEvent::Sent { descriptor, result: sending });
