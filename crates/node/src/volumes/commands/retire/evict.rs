@@ -37,13 +37,16 @@ pub(super) async fn evict(
     let deadline = Instant::now() + patience;
     for held in uses {
         let volume = held.found.view.volume;
+        let mut is_adopted = false;
         loop {
             let found = find(node, what, &volume.to_string()).await?;
             if !is_attached_on(&found.view, id) {
                 break;
             }
-            if !found.view.primaries.iter().any(|primary| node.may_live(primary.id.node)) {
+            let may_live = found.view.primaries.iter().any(|p| node.may_live(p.id.node));
+            if !may_live && !is_adopted {
                 start::adopt(node, &turn(node, volume).await, what).await?;
+                is_adopted = true;
                 continue;
             }
             if Instant::now() >= deadline {
@@ -74,9 +77,12 @@ fn not_evicted(
     patience: Duration,
     what: &str,
 ) -> ApiError {
-    let others = others.join(", ");
+    let who = match others {
+        [] => "nobody has".to_owned(),
+        _ => format!("the other nodes that have it attached ({}) have not", others.join(", ")),
+    };
     let why = format!(
-        "volume {volume} is shared, and counts as attached on node {name} still: the other nodes that have it attached ({others}) have not ended that within {} s",
+        "volume {volume} counts as attached on node {name} still: {who} ended that within {} s",
         patience.as_secs()
     );
     let advice = format!(
@@ -94,6 +100,8 @@ mod tests {
         let others = ["n1".to_owned(), "n2".to_owned()];
         let error = not_evicted("web", "n3", &others, Duration::from_secs(14), "cannot");
         assert!(error.why.contains("attached (n1, n2) have not ended that within 14 s"), "{error}");
+        let alone = not_evicted("web", "n3", &[], Duration::from_secs(14), "cannot");
+        assert!(alone.why.ends_with("still: nobody has ended that within 14 s"), "{alone}");
         assert!(error.action.starts_with("Nothing was removed. "), "{error}");
     }
 }
