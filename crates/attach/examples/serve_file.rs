@@ -1,12 +1,12 @@
 //! Attaches a file as a block device, without replication: to try, test and measure the way from
 //! the kernel to a front end by itself.
 //!
-//!     serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent]
+//!     serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent|unflushed]
 //!     serve_file clean RUNTIME NAME
 //!
 //! Prints the device's path, and serves until a line comes on standard input: then it detaches, or
 //! says why not and goes on. At the end of its input it goes on until it is killed. With `silent`
-//! it answers no request, and prints `asked` at each.
+//! it answers no request, with `unflushed` no flush, and prints `asked` at each of these.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -32,6 +32,7 @@ const MEMORY: usize = 2 << 30;
 const ENTRIES: u32 = 1024;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    evenkeel_attach::serve_if_asked();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         _ => Err(
-            "serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent] | clean RUNTIME NAME"
+            "serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent|unflushed] | clean RUNTIME NAME"
                 .into(),
         ),
     }
@@ -70,11 +71,15 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
         },
         resume: more.contains(&"resume"),
     };
-    let is_silent = more.contains(&"silent");
+    let unanswered = match more {
+        [.., "silent"] => Unanswered::All,
+        [.., "unflushed"] => Unanswered::Flushes,
+        _ => Unanswered::None,
+    };
     let serve = move |maker: FrontendMaker| {
         let spawned = std::thread::Builder::new().spawn(move || {
             let ended =
-                Driver::new(backing, size, is_silent).and_then(|driver| driver.run(maker()));
+                Driver::new(backing, size, unanswered).and_then(|driver| driver.run(maker()));
             eprintln!("the front end has ended: {ended:?}");
         });
         spawned.map(|_| ()).map_err(|error| error.to_string())
@@ -94,6 +99,24 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
     }
 }
 
+/// The requests that are not answered.
+#[derive(Clone, Copy)]
+enum Unanswered {
+    None,
+    Flushes,
+    All,
+}
+
+impl Unanswered {
+    fn includes(self, operation: &Operation<Buffer>) -> bool {
+        match self {
+            Self::None => false,
+            Self::Flushes => matches!(operation, Operation::Flush),
+            Self::All => true,
+        }
+    }
+}
+
 /// What is under way, with the memory that the kernel uses for it.
 enum Operating {
     Wait(Descriptor),
@@ -108,7 +131,7 @@ struct Driver {
     ring: IoUring,
     file: File,
     size: u64,
-    is_silent: bool,
+    unanswered: Unanswered,
     context: FrontendContext,
     descriptors: BTreeMap<Descriptor, OwnedFd>,
     operating: Vec<Option<Operating>>,
@@ -117,12 +140,12 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(file: File, size: u64, is_silent: bool) -> io::Result<Self> {
+    fn new(file: File, size: u64, unanswered: Unanswered) -> io::Result<Self> {
         Ok(Self {
             ring: IoUring::builder().setup_single_issuer().setup_coop_taskrun().build(ENTRIES)?,
             file,
             size,
-            is_silent,
+            unanswered,
             context: FrontendContext::detached(MEMORY),
             descriptors: BTreeMap::new(),
             operating: Vec::new(),
@@ -171,7 +194,9 @@ impl Driver {
                 let entry = opcode::UringCmd16::new(file, operation).cmd(argument).build();
                 self.push(entry, Operating::Command(token));
             }
-            FrontendAction::Submit { .. } if self.is_silent => println!("asked"),
+            FrontendAction::Submit { operation, .. } if self.unanswered.includes(&operation) => {
+                println!("asked");
+            }
             FrontendAction::Submit { token, operation, .. } => {
                 return self.submit(token, operation);
             }

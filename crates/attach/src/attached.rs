@@ -1,32 +1,22 @@
 //! Attaching a volume, and detaching it again.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use evenkeel_engine::FrontendMaker;
 
-use crate::apart::apart;
 use crate::dead;
+use crate::error::AttachError;
 use crate::fuse;
-use crate::in_use::{self, User};
+use crate::helper;
 use crate::place::{self, Kind, Place, Record};
 use crate::stale::{self, CleanedUp, Filesystems};
+use crate::steps::Step;
 use crate::ublk::control::Control;
 
 mod with_loop;
 mod with_ublk;
-
-/// How often a device is tried that a process has open.
-const HOLD_ATTEMPTS: u32 = 5;
-/// The pause between two such attempts.
-const HOLD_PAUSE: Duration = Duration::from_millis(100);
-/// What could not be done if a volume's device can't be asked.
-const NO_THREAD: &str = "can't begin a thread that asks the device";
 
 /// What is to be attached.
 #[derive(Debug, Clone)]
@@ -63,94 +53,6 @@ pub struct Attached {
     pub link: PathBuf,
     /// What an earlier daemon had left under this name, if it was not taken over.
     pub cleaned_up: CleanedUp,
-}
-
-/// Why a volume can't be attached or detached.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AttachError {
-    /// The name can't be that of a file.
-    #[error(
-        "'{0}' can't be the name of a device: use letters, digits, '.', '_' and '-', at most 64, and no dot at the beginning"
-    )]
-    Name(String),
-    /// The size or the block size can't be that of a device.
-    #[error(
-        "{size} bytes in blocks of {block_size} can't be a block device: blocks have 512 or 4096 bytes, and the size is a multiple"
-    )]
-    Geometry {
-        /// Bytes.
-        size: u64,
-        /// Bytes.
-        block_size: u32,
-    },
-    /// Neither ublk nor FUSE.
-    #[error(
-        "such a block device can't be made on this machine ({0} is missing): use an NBD export, or in a container pass the device in"
-    )]
-    Unavailable(&'static str),
-    /// This process has it attached already.
-    #[error("the volume is attached already, at {}", .0.display())]
-    Already(PathBuf),
-    /// The stable name belongs to something else.
-    #[error(
-        "{} exists and points to {}, which this node does not serve: detach it where it is served, or remove it", link.display(), device.display()
-    )]
-    NameTaken {
-        /// The stable name.
-        link: PathBuf,
-        /// Where it points to.
-        device: PathBuf,
-    },
-    /// Nothing is attached under this name.
-    #[error("no volume '{0}' is attached on this node")]
-    NotAttached(String),
-    /// The device is in use.
-    #[error("{} is in use ({}): unmount or close it first", device.display(), join(users))]
-    InUse {
-        /// The device.
-        device: PathBuf,
-        /// By whom, as far as can be seen from here.
-        users: Vec<User>,
-    },
-    /// A device of this kind can't grow while it is there.
-    #[error("{} keeps its size until it is detached and attached again", .0.display())]
-    KeepsSize(PathBuf),
-    /// What was written through the page cache could not be made durable.
-    #[error(
-        "data written to {} could not be made durable ({error}): see the volume's status", device.display()
-    )]
-    NotDurable {
-        /// The device.
-        device: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// The front end could not be added to the volume.
-    #[error("the volume can't be served: {0}")]
-    Serve(String),
-    /// The system refused something.
-    #[error("{action}: {error}")]
-    System {
-        /// What was tried.
-        action: String,
-        /// Why it failed.
-        error: io::Error,
-    },
-}
-
-impl AttachError {
-    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let action = action.into();
-        move |error| Self::System { action, error }
-    }
-}
-
-fn join(users: &[User]) -> String {
-    if users.is_empty() {
-        return "by whom can't be seen from here".to_owned();
-    }
-    users.iter().map(User::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Attaches a volume as a block device.
@@ -289,22 +191,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
 /// What was written through the page cache is made durable first. A device that must go in spite
 /// of its users is taken away by [`clean_up_stale`](crate::clean_up_stale).
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
-    apart(|| release(place, name)).map_err(AttachError::system(NO_THREAD))?
-}
-
-/// Detaches a volume, on a thread that may wait for its device.
-fn release(place: &Place, name: &str) -> Result<(), AttachError> {
     let (record, device) = own(place, name)?;
-    // Whoever wants to mount the device from here on is refused by the kernel.
-    let held = hold(&device)?;
-    held.sync_all().map_err(|error| AttachError::NotDurable { device: device.clone(), error })?;
-    if place.linked(name).as_ref() == Some(&device) {
-        let action = format!("can't remove {}", place.link(name).display());
-        place.unlink(name).map_err(AttachError::system(action))?;
-    }
-    match record.kind {
-        Kind::Loop => with_loop::release(place, name, held, &device)?,
-        Kind::Ublk => with_ublk::release(held, &device)?,
+    helper::ask(&Step::Release { device, link: place.link(name), kind: record.kind })?;
+    if record.kind == Kind::Loop {
+        with_loop::unmount(place, name)?;
     }
     place.forget(name).map_err(AttachError::system("can't remove the note of the attached volume"))
 }
@@ -318,8 +208,7 @@ pub fn grow(place: &Place, name: &str, size: u64) -> Result<(), AttachError> {
     let (mut record, device) = own(place, name)?;
     match record.kind {
         Kind::Loop => {
-            let shown = apart(|| with_loop::grow(place, name, size, &device));
-            shown.map_err(AttachError::system(NO_THREAD))??;
+            helper::ask(&Step::GrowLoop { file: place.file(name), size, device })?;
         }
         Kind::Ublk => return Err(AttachError::KeepsSize(device)),
     }
@@ -333,50 +222,6 @@ fn own(place: &Place, name: &str) -> Result<(Record, PathBuf), AttachError> {
     let record = place.record(name).filter(Record::is_own);
     let found = record.and_then(|record| record.device.clone().map(|device| (record, device)));
     found.ok_or_else(|| AttachError::NotAttached(name.to_owned()))
-}
-
-/// Opens the device so that nobody else can use it, or says who does.
-fn hold(device: &Path) -> Result<File, AttachError> {
-    while_opened(|| try_hold(device))
-}
-
-/// Tries again for a moment what is refused because a process has a device open, as device managers
-/// have that look at it.
-pub(crate) fn while_opened<T>(
-    attempt: impl Fn() -> Result<T, AttachError>,
-) -> Result<T, AttachError> {
-    for _ in 0..HOLD_ATTEMPTS {
-        match attempt() {
-            Err(AttachError::InUse { users, .. })
-                if users.iter().all(|user| matches!(user, User::Process { .. })) =>
-            {
-                std::thread::sleep(HOLD_PAUSE);
-            }
-            other => return other,
-        }
-    }
-    attempt()
-}
-
-fn try_hold(device: &Path) -> Result<File, AttachError> {
-    let name = device.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_EXCL | libc::O_CLOEXEC)
-        .open(device);
-    let busy = |error: &io::Error| error.raw_os_error() == Some(libc::EBUSY);
-    if let Err(error) = opened.as_ref()
-        && !busy(error)
-    {
-        let action = format!("can't open {}", device.display());
-        return Err(opened.map_err(AttachError::system(action)).unwrap_err());
-    }
-    let users = in_use::users(name).map_err(AttachError::system("can't look for users"))?;
-    match opened {
-        Ok(file) if users.is_empty() => Ok(file),
-        _ => Err(AttachError::InUse { device: device.to_owned(), users }),
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 
 use std::path::PathBuf;
 
-use crate::attached::{AttachError, while_opened};
+use crate::error::AttachError;
+use crate::hold::while_opened;
 use crate::place::Place;
 use crate::stale::{StillUsed, users_of_dead};
 

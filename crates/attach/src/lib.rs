@@ -7,25 +7,32 @@
 //! - [`attach`], [`grow`] and [`detach`], while the daemon lives.
 //! - [`clean_up_stale`] after one that was killed; [`list`] tells what there is.
 //! - [`prepare_data_path`], once at the daemon's start, for when memory is short.
+//! - [`serve_if_asked`], first of all in a program that attaches: what waits for its own devices it
+//!   does in a process of its own.
 //!
 //! These functions block, some of them until the worker that serves the volume has answered the
 //! kernel: **never call them on a worker's thread** (that is, not from a call-back of the engine),
 //! and with tokio only inside of `spawn_blocking`.
 
-mod apart;
 mod attached;
 mod dead;
 mod errno;
+mod error;
 pub mod fuse;
+mod helper;
+mod hold;
 pub mod in_use;
 mod loop_device;
 mod memory;
 mod mounts;
 mod place;
 mod stale;
+mod steps;
 pub mod ublk;
 
-pub use attached::{AttachError, Attached, Options, attach, detach, grow, refuse};
+pub use attached::{Attached, Options, attach, detach, grow, refuse};
+pub use error::AttachError;
+pub use helper::serve_if_asked;
 pub use in_use::User;
 pub use memory::{Missing, prepare_data_path};
 pub use place::{Kind, Place, Record, list};

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::UnmountFlags;
 
-use crate::attached::{AttachError, check_name};
+use crate::attached::check_name;
 use crate::dead;
+use crate::error::AttachError;
 use crate::fuse::mount;
 use crate::in_use::{self, User};
 use crate::loop_device;

@@ -39,7 +39,11 @@ fn serve_file(directory: &Path, name: &str) -> Command {
 
 impl Daemon {
     fn start(directory: &Path, name: &str) -> Self {
-        let mut process = serve_file(directory, name).spawn().unwrap();
+        Self::start_with(&mut serve_file(directory, name), name)
+    }
+
+    fn start_with(command: &mut Command, name: &str) -> Self {
+        let mut process = command.spawn().unwrap();
         let commands = process.stdin.take().unwrap();
         let mut answers = BufReader::new(process.stdout.take().unwrap());
         let device = PathBuf::from(format!("/dev/evenkeel/{name}"));
@@ -147,7 +151,7 @@ fn a_device_is_used_detached_and_cleaned_up_after_its_daemon_was_killed() {
     assert_eq!(memory.0[..512], [7; 512]);
 }
 
-/// Its own thread waits for an answer of the device that it makes, and nobody is left to give one.
+/// It waits for an answer of the device that it makes, and nobody is left to give one.
 #[test]
 fn a_daemon_that_is_killed_while_it_asks_itself_goes() {
     if !is_possible() {
@@ -164,12 +168,78 @@ fn a_daemon_that_is_killed_while_it_asks_itself_goes() {
     let mut line = String::new();
     BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "asked\n");
+    ends_when_killed(&mut daemon);
+}
+
+/// It waits for a flush of its own device, in a process that has nothing of its own.
+#[test]
+fn a_daemon_that_is_killed_while_it_flushes_its_device_goes() {
+    if !is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    File::create_new(directory.path().join("disk")).unwrap().set_len(SIZE).unwrap();
+    let name = format!("unflushed-{}", std::process::id());
+    let place = Place::new(directory.path());
+    let _clean_up = CleanUp(place.clone(), name.clone());
+
+    let mut daemon =
+        Daemon::start_with(serve_file(directory.path(), &name).arg("unflushed"), &name);
+    let device = fs::canonicalize(&daemon.device).unwrap();
+    // What is in the page cache makes the flush one that the device is asked for.
+    OpenOptions::new().write(true).open(&device).unwrap().write_all_at(&[7; 4096], 0).unwrap();
+    daemon.commands.write_all(b"detach\n").unwrap();
+    let mut line = String::new();
+    daemon.answers.read_line(&mut line).unwrap();
+    assert_eq!(line, "asked\n");
+
+    let [helper] = children(daemon.process.id())[..] else { panic!("one process flushes it") };
+    let opened: Vec<PathBuf> =
+        descriptors(helper).filter(|(number, _)| *number > 2).map(|(_, path)| path).collect();
+    assert_eq!(opened, [device.as_path()], "it has no other descriptor");
+    ends_when_killed(&mut daemon.process);
+    within_a_minute("the process that flushed goes, too", || !is_running(helper));
+    let cleaned = clean_up_stale(&place, &name, Filesystems::Unmount).unwrap();
+    assert_eq!(cleaned.devices, opened);
+}
+
+fn ends_when_killed(daemon: &mut Child) {
     daemon.kill().unwrap();
+    within_a_minute("it was killed, and goes", || daemon.try_wait().unwrap().is_some());
+}
+
+fn within_a_minute(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while daemon.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < deadline, "it was killed, and is still there");
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The state of a process and its parent; `None`: there is none.
+fn state_of(process: u32) -> Option<(String, u32)> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = text.rsplit(')').next()?.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
+
+/// Whether it is there, and is not only waited for by a parent that does not look.
+fn is_running(process: u32) -> bool {
+    state_of(process).is_some_and(|(state, _)| state != "Z")
+}
+
+fn children(of: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.filter(|process| state_of(*process).is_some_and(|(_, parent)| parent == of)).collect()
+}
+
+/// Its descriptors, and what they are.
+fn descriptors(process: u32) -> impl Iterator<Item = (u32, PathBuf)> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    entries.filter_map(|entry| {
+        Some((entry.file_name().to_str()?.parse().ok()?, fs::read_link(entry.path()).ok()?))
+    })
 }
 
 /// Writes, flushes, reads and discards.

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::output::say;
 
 fn main() -> ExitCode {
+    config::serve_if_asked();
     output::decide_colours();
     let cli = Cli::parse();
     let json = cli.global.json;

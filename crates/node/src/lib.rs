@@ -54,3 +54,5 @@ pub mod volumes;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, StartError, run};
+/// First of all in the program that runs a node: see `evenkeel_attach`.
+pub use evenkeel_attach::serve_if_asked;

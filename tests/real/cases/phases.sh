@@ -112,8 +112,15 @@ boundaries() {
         awk '{ print $2, ++seen[$1 $2] }' | awk '!seen[$0]++'
 }
 
-# stands: all of the daemon does, by its tracer.
+# stands: all of the daemon does, or of a process that it has executed for a step, by its tracer.
 stands() { grep -q 'stopped by SIGSTOP' "$work/stop" 2> /dev/null; }
+
+# go_on: whatever was stopped, the daemon or a process that it has executed; fails if none of it is there any more.
+go_on() {
+    local stopped
+    mapfile -t stopped < <(awk '/stopped by SIGSTOP/ { print $1 }' "$work/stop" | sort -u)
+    kill -CONT "${pids[2]}" "${stopped[@]}" 2> /dev/null
+}
 
 # interrupt KIND SYSCALL N: the verb, stopped there; prints what its client said.
 interrupt() {
@@ -129,8 +136,10 @@ interrupt() {
     coordinator) kill -KILL "${pids[1]}" ;;
     esac
     # A tracer can't let go of a thread that waits for one that stands still.
-    while kill -CONT "${pids[2]}" 2> /dev/null && kill -INT $tracer 2> /dev/null; do sleep 0.02; done
+    while go_on && kill -INT $tracer 2> /dev/null; do sleep 0.02; done
     wait $tracer 2> /dev/null || true
+    # What the tracer had stopped when it went stands still, and would for ever.
+    go_on || true
     [ $kind != daemon ] || { wait "${pids[2]}" 2> /dev/null || true; start_node 2; }
     # Without a coordinator a client may wait for long; it goes away as well then.
     for _ in $(seq 50); do kill -0 $client 2> /dev/null || break; sleep 0.1; done

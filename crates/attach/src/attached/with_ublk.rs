@@ -1,12 +1,12 @@
 //! A ublk device.
 
-use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use evenkeel_engine::FrontendMaker;
 
-use super::{AttachError, Options, note, publish, record_of};
+use super::{Options, note, publish, record_of};
+use crate::error::AttachError;
 use crate::place::{self, Kind, Place, Record};
 use crate::ublk::UblkFrontend;
 use crate::ublk::control::{self, Control};
@@ -87,15 +87,4 @@ pub fn resume(
     control.end_recovery(number).map_err(AttachError::system(action()))?;
     publish(place, &mut record, &device)?;
     Ok(device)
-}
-
-/// Takes away a device that nobody else has open.
-pub fn release(held: File, device: &Path) -> Result<(), AttachError> {
-    let (Some(number), Some(mut control)) = (control::number_of(device), Control::open()) else {
-        return Err(AttachError::Unavailable("ublk in the kernel, Linux 6.5 or later"));
-    };
-    let action = || format!("can't remove {}", device.display());
-    control.stop(number).map_err(AttachError::system(action()))?;
-    drop(held);
-    control.delete(number).map_err(AttachError::system(action()))
 }

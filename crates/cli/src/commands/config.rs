@@ -41,6 +41,11 @@ fn unusable(origin: &str, problems: &[String]) -> Failure {
     Failure::new(what, problems.join("\n")).advise("correct that, then check it again")
 }
 
+/// Does the step for which a node has executed this program, and ends. Returns if none has.
+pub fn serve_if_asked() {
+    evenkeel_node::serve_if_asked();
+}
+
 /// Runs the node until SIGTERM or SIGINT.
 ///
 /// # Errors
