@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use evenkeel_api::error::{ApiError, ErrorAnswer};
+use evenkeel_api::routes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode, header};
@@ -29,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// The same of what only tells something: twice as long as a node takes that asks others in vain.
 /// A monitor wants to know that nothing comes.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// How long the node may take to say what it is, for who watches.
+const KNOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer may take for which whole replicas are read.
 const LONG_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the node may take to accept the connection.
@@ -103,6 +106,14 @@ impl Client {
     /// If the node is not there, or says no.
     pub fn get(&self, path: &str) -> Result<Answer, Failure> {
         self.call(Method::GET, path, None, READ_PATIENCE)
+    }
+
+    /// Asks whether the node answers at all: it says what it is without asking anybody.
+    ///
+    /// # Errors
+    /// If it does not answer within some seconds.
+    pub fn knock(&self) -> Result<(), Failure> {
+        self.call(Method::GET, routes::NODE, None, KNOCK_PATIENCE).map(drop)
     }
 
     /// Asks for something that may take long to find out, as when data are compared.

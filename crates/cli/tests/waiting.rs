@@ -1,16 +1,38 @@
 //! What somebody sees of a command whose node takes its time: the shipped command, and a node that
 //! answers when the test lets it.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const NODE: &str = r#"{"version":1,"node":{"id":"","name":"n1","cluster":"home","software":"0.1.0","pid":7,
 "started":0,"addresses":[],"authentication":"mutual-tls","coordinator":{"id":null,"here":false,"address":null,
 "reachable":false,"unreachable_since":1,"message":"it does not answer"},"workers":1,"memory":{"per_volume":0,
 "buffers":0,"buffers_used":0},"disks":0,"replicas":0,"attached":[],"warnings":[]}}"#;
+
+/// What a node answers that stands still while this is `true`.
+fn serve_unless(stands: Arc<AtomicBool>, listener: UnixListener) {
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let stands = stands.clone();
+        std::thread::spawn(move || {
+            while stands.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            let is_node = request[..length].starts_with(b"GET /v1/node ");
+            let volumes = r#"{"version":1,"volumes":[],"complete":true,"warnings":[]}"#;
+            let body = if is_node { NODE } else { volumes };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            drop(stream.write_all((head + body).as_bytes()));
+        });
+    }
+}
 
 /// Answers to a request for this node's status at once, and with a refusal to any other after
 /// `pause`.
@@ -93,4 +115,28 @@ fn a_question_to_a_node_that_stands_still_ends() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("does not answer\n  why: nothing came for 30 s\n"), "{said}");
     assert_eq!(output.status.code(), Some(5));
+}
+
+#[test]
+fn who_watches_is_told_that_the_node_stands_still_and_that_it_answers_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("api.sock");
+    let (stands, listener) =
+        (Arc::new(AtomicBool::new(false)), UnixListener::bind(&socket).unwrap());
+    let node = stands.clone();
+    std::thread::spawn(move || serve_unless(node, listener));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(["volume", "status", "--watch", "--quiet", "--socket"]).arg(&socket);
+    let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    // Its first look is over, and it has nothing to say of it.
+    std::thread::sleep(Duration::from_secs(2));
+    stands.store(true, Ordering::Relaxed);
+    let still = lines.next().unwrap().unwrap();
+    assert!(still.contains(" does not answer: nothing came for "), "{still}");
+    stands.store(false, Ordering::Relaxed);
+    let again = lines.next().unwrap().unwrap();
+    assert!(again.ends_with(" the node answers again"), "{again}");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
 }

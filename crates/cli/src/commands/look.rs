@@ -190,6 +190,7 @@ fn watch(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
             Err(error) => say(&changes.failure(&error.to_string())),
         }
         std::thread::sleep(PAUSE);
-        look = Look::at(context, args);
+        // One that stands still would be waited for much longer.
+        look = context.client.knock().and_then(|()| Look::at(context, args));
     }
 }

@@ -23,7 +23,8 @@ impl Changes {
     /// A line with the time for each volume that is new, has changed or has gone. `is_complete`:
     /// the coordinator has answered; without it a volume that is not listed is not gone.
     pub fn of(&mut self, volumes: &[VolumeStatus], is_complete: bool) -> String {
-        self.failed = false;
+        let again = std::mem::take(&mut self.failed)
+            .then(|| format!("{} the node answers again\n", timestamp()));
         let mut now: BTreeMap<String, String> =
             volumes.iter().map(|volume| (volume.name.clone(), line(volume))).collect();
         if !is_complete {
@@ -39,7 +40,7 @@ impl Changes {
             .map(|line| format!("{} {line}\n", timestamp()))
             .collect();
         self.shown = now;
-        lines
+        again.unwrap_or_default() + &lines
     }
 
     /// A line that the volumes cannot be seen, the first time in a row.
