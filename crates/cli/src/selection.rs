@@ -69,10 +69,10 @@ pub fn is_healthy(volume: &VolumeStatus) -> bool {
         )
 }
 
-/// Whether a node is meant to have it attached, or shown by a device or export, and cannot now: its
-/// users wait there, or get errors.
+/// Whether a node is meant to have it attached, or shown by a device or export, and cannot now, or
+/// nobody knows whether it is there: its users wait, or get errors.
 fn is_missed(volume: &VolumeStatus) -> bool {
-    volume.wanted_on.iter().any(|on| on.why.is_some() || on.alive == Some(false))
+    volume.wanted_on.iter().any(|on| on.why.is_some() || on.alive != Some(true))
 }
 
 /// Whether it is being attached for longer than an attach takes.

@@ -107,6 +107,8 @@ fn a_verify_covers_nobody_that_is_alone() {
     verify(&mut cluster, primary, false);
     let found = cluster.verify(primary);
     assert_eq!((found.alone, found.covered.len()), (SIZE, 0));
+    let read: Vec<_> = found.read.iter().map(|(id, read)| (*id, read.bytes)).collect();
+    assert_eq!(read, [(replica(0, 0), SIZE)], "and it is said who was read");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cluster::{Cluster, SIZE, replica};
 use evenkeel_core::primary::{Command, EndReason, Waiting};
-use evenkeel_core::view::Change;
+use evenkeel_core::view::{Cause, Change};
 use evenkeel_core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -107,6 +107,20 @@ fn a_replica_whose_disk_fails_waits_for_a_command() {
     assert_eq!(cluster.commands[&command], Ok(()));
     cluster.pass(A_WHILE);
     assert_eq!(cluster.state(replica(0, 1)), ReplicaState::InSync);
+}
+
+/// Nobody writes, so no operation says it.
+#[test]
+fn a_replica_whose_disk_cannot_be_written_leaves_as_it_would_with_the_next_write() {
+    let mut cluster = Cluster::new(1, 2, Protocol::C);
+    let primary = cluster.attach(0);
+    let failed = cluster.command(primary, Command::FailDisk(replica(0, 1)));
+    assert_eq!(cluster.commands[&failed], Ok(()));
+    let (_, record) = cluster.newest.replica(replica(0, 1)).unwrap();
+    assert_eq!((record.state, record.cause), (ReplicaState::Faulty, Cause::Medium));
+    let last = cluster.command(primary, Command::FailDisk(replica(0, 0)));
+    assert!(cluster.commands[&last].is_err(), "nobody else could be read");
+    assert_eq!(cluster.state(replica(0, 0)), ReplicaState::InSync);
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::peer::{Credentials, Peers, tls};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
 use crate::volumes::attachment::{again, leftovers};
-use crate::volumes::commands::detach;
+use crate::volumes::commands::{detach, unwritable};
 use crate::volumes::replicas::sweep;
 use crate::volumes::status::gone;
 use crate::volumes::{Volumes, status};
@@ -383,4 +383,5 @@ fn serve(node: &Arc<Node>, listeners: Listeners, events: Events) {
     tokio::spawn(late_disks::reopen(node.clone()));
     tokio::spawn(disk_looks::looks(node.clone()));
     tokio::spawn(gone::watch(node.clone()));
+    tokio::spawn(unwritable::watch(node.clone()));
 }

@@ -32,6 +32,7 @@ mod plan;
 mod presence;
 mod probe;
 mod replica_file;
+mod risk;
 mod room;
 mod space;
 mod states;
@@ -43,6 +44,7 @@ pub use making::NewReplica;
 pub use presence::{Due, Look, Seen};
 pub use probe::{device_number, length, mount_point};
 pub(crate) use replica_file::{length_of, open_to_read, read_copy};
+pub use risk::Risk;
 pub use stopped::ReplicaPlace;
 pub use unserved::Unserved;
 

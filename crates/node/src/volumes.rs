@@ -22,6 +22,7 @@ pub mod attachment;
 pub mod commands;
 mod disk_errors;
 pub(crate) mod failures;
+mod found_wrong;
 mod lookup;
 pub(crate) mod messages;
 pub mod replicas;

@@ -103,8 +103,12 @@ pub struct Verify {
     /// `null` from software that does not say.
     #[serde(default)]
     pub covered: Option<Vec<CoveredReplica>>,
-    /// The identities of the volume's other replicas: they were added, or rebuilt, since, or had
-    /// none to be compared with. Nothing is known of them by this verify.
+    /// Those that were alone in-sync in their mirrors, and have been in-sync all the time since: they
+    /// were read and matched with their checksums, and compared with nothing.
+    #[serde(default)]
+    pub read: Vec<CoveredReplica>,
+    /// The identities of the volume's other replicas: they were added, or rebuilt, since. Nothing is
+    /// known of them by this verify.
     #[serde(default)]
     pub not_covered: Vec<String>,
     /// The first ranges in which something was wrong, at most 64; once the volume was detached, at
@@ -143,6 +147,26 @@ pub struct WrongReplica {
     pub damaged: u64,
     /// Bytes that its disk could not read.
     pub unreadable: u64,
+    /// Of all these, bytes that were rewritten.
+    #[serde(default)]
+    pub repaired: u64,
+}
+
+/// What a verify has found wrong of an in-sync replica, where not all was repaired. A later verify
+/// that has been through everything ends it, and so does a rebuild of the replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FoundWrong {
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// Bytes that were something else than on those that count as right, or of which nobody knows
+    /// what is.
+    pub different: u64,
+    /// Bytes that contradicted their checksum.
+    pub damaged: u64,
+    /// Bytes that its disk could not read.
+    pub unreadable: u64,
+    /// Of all these, bytes that were rewritten.
+    pub repaired: u64,
 }
 
 /// A range of blocks of a volume that some in-sync replicas had wrong, all in the same way.

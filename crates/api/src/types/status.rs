@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Export, NoCoordinator, NoData, NodeRef, RebuildRate, ReplicaRole, ReservationStatus, Verify,
-    VolumeBitmap, VolumeProtocol,
+    Export, FoundWrong, NoCoordinator, NoData, NodeRef, RebuildRate, ReplicaRole,
+    ReservationStatus, Verify, VolumeBitmap, VolumeProtocol,
 };
 
 /// How to await something, and what.
@@ -244,7 +244,8 @@ pub struct PrimaryStatus {
     /// Its slot of the intent logs; `null`: none yet.
     #[serde(default)]
     pub slot: Option<u8>,
-    /// Whether that node is alive, or not yet known to be dead.
+    /// Whether that node is there: whether it has answered, if the node that tells the status has
+    /// asked it for its own; else whether it is alive, or not yet known to be dead.
     pub alive: bool,
     /// Whether it is the node that answers.
     pub here: bool,
@@ -390,6 +391,9 @@ pub struct ReplicaStatus {
     /// 1970; until a whole verify that began later finds nothing damaged or unreadable.
     #[serde(default)]
     pub disk_failed: Option<u64>,
+    /// What verifies have found wrong of it since it became in-sync, where not all was repaired.
+    #[serde(default)]
+    pub found_wrong: Option<FoundWrong>,
     /// Whether the primary has a session with it.
     pub connected: Option<bool>,
     /// Operations that it has not answered.
@@ -424,6 +428,8 @@ pub enum ReplicaReach {
     /// It answers, and is gone when its node's daemon ends: its file was deleted, or its disk moved
     /// or unmounted.
     FileGone,
+    /// It answers, and can't be written: the file system of its disk is read-only.
+    ReadOnly,
     /// The volume does not count on it: it is stale, faulty or a spare.
     NotNeeded,
 }

@@ -48,9 +48,14 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
             percent(verify.checked, verify.total),
             differs.unwrap_or_else(|| "no difference so far".to_owned())
         ),
+        (VerifyState::Done, Some(differs)) if verify.alone == verify.total => {
+            format!("all {total} read in {took}: {differs}")
+        }
         (VerifyState::Done, Some(differs)) => format!("all {total} compared in {took}: {differs}"),
         (VerifyState::Done, None) if verify.alone == verify.total => {
-            format!("{total} looked at in {took}: nothing to compare")
+            format!(
+                "all {total} read in {took}: nothing is wrong with it; nothing to compare it with"
+            )
         }
         (VerifyState::Done, None) if verify.alone > 0 => {
             format!("all {total} compared in {took}: no difference")
@@ -140,6 +145,10 @@ fn about(verify: &Verify, volume: &VolumeStatus) -> String {
     let mut text = String::new();
     if !compared.is_empty() {
         text.push_str(&format!("; compared: {compared}"));
+    }
+    let read = list(verify.read.iter().map(of_replica).collect());
+    if !read.is_empty() {
+        text.push_str(&format!("; only read and matched with its checksums: {read}"));
     }
     if !others.is_empty() {
         text.push_str(&format!(

@@ -489,6 +489,7 @@ pub fn reached(reach: ReplicaReach, state: ReplicaState) -> String {
         ReplicaReach::Unreachable => "unreachable".bad(),
         ReplicaReach::Unknown => "unknown".warning(),
         ReplicaReach::FileGone => "file gone".bad(),
+        ReplicaReach::ReadOnly => "read-only".bad(),
         ReplicaReach::Answers | ReplicaReach::NotNeeded => replica_state(state),
     }
 }

@@ -12,9 +12,10 @@ use crate::view::{Cause, ReplicaState, View};
 
 impl<P: Payload> Primary<P> {
     pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
-        let cause = Cause::Operator;
+        let faulty = |replica, cause| Edit::Leave { replica, state: ReplicaState::Faulty, cause };
         let edit = match command {
-            Command::Fail(replica) => Edit::Leave { replica, state: ReplicaState::Faulty, cause },
+            Command::Fail(replica) => faulty(replica, Cause::Operator),
+            Command::FailDisk(replica) => faulty(replica, Cause::Medium),
             Command::Remove(replica) => Edit::Remove(replica),
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),

@@ -85,6 +85,8 @@ pub enum CoordinatorAnswer {
 pub enum Command {
     /// Take a replica out of use; it waits for a command to return.
     Fail(ReplicaId),
+    /// The same of one whose disk can't be written any more, as its next write would.
+    FailDisk(ReplicaId),
     /// Take a replica that is out of use out of the volume.
     Remove(ReplicaId),
     /// Bring a replica back that is out of use.
@@ -295,6 +297,8 @@ pub enum Note {
         damaged: u64,
         /// Other bytes that some replica's disk could not read.
         unreadable: u64,
+        /// Bytes that only one in-sync replica held: nothing to compare with.
+        alone: u64,
     },
 }
 

@@ -88,9 +88,13 @@ impl Entry {
     /// The same, or one that can't be written to.
     fn is_to_go(&self) -> bool {
         let is_opened = |known: &Known| matches!(known.state, KnownState::Opening(..));
-        let is_read_only = self.failed_looks.is_read_only && self.is_open_directory();
         // One that is being opened is so soon, or waits: the next look tells.
-        self.is_failing() || (is_read_only && !self.replicas.iter().any(is_opened))
+        self.is_failing() || (self.is_read_only() && !self.replicas.iter().any(is_opened))
+    }
+
+    /// Whether it is a directory that is open on a file system that can't be written to.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.failed_looks.is_read_only && self.is_open_directory()
     }
 
     fn is_open_directory(&self) -> bool {

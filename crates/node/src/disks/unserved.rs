@@ -71,6 +71,11 @@ impl Disks {
                 KnownState::Stopped(Some(gone)) => {
                     return Some(Unserved::Gone(format!("disk {disk} of node {node}: {gone}")));
                 }
+                KnownState::Stopped(None)
+                    if let Some(unserved) = entry.trouble_of_stopped(node) =>
+                {
+                    return Some(unserved);
+                }
                 KnownState::Stopped(None) => {
                     return Some(Unserved::Stopped(format!(
                         "disk {disk} of node {node}: it is closed, as its volume was stopped"
@@ -86,10 +91,11 @@ impl Disks {
             }
             let why = known.state.problem().filter(|_| !known.state.is_served())?;
             let text = format!("disk {disk} of node {node}: {why}");
-            return Some(match known.state {
-                KnownState::Refused(_)
-                | KnownState::Waiting(Trouble::ReadOnly, _)
-                | KnownState::Opening(Trouble::ReadOnly, _) => Unserved::Unusable(text),
+            return Some(match &known.state {
+                KnownState::Refused(_) => Unserved::Unusable(text),
+                KnownState::Waiting(trouble, _) | KnownState::Opening(trouble, _) => {
+                    trouble.unserved(text)
+                }
                 _ => Unserved::Away(text),
             });
         }
@@ -107,7 +113,30 @@ impl Disks {
     }
 }
 
+impl Trouble {
+    /// What a replica is that is not served for it.
+    fn unserved(&self, text: String) -> Unserved {
+        match self {
+            Self::ReadOnly => Unserved::Unusable(text),
+            Self::Absent(_) | Self::Held(_) | Self::Failing(_) => Unserved::Away(text),
+        }
+    }
+}
+
 impl Entry {
+    /// Why a replica of a stopped volume can't be opened on it when that is assembled, if so.
+    fn trouble_of_stopped(&self, node: &str) -> Option<Unserved> {
+        let trouble = match &self.state {
+            EntryState::Missing(_, trouble)
+            | EntryState::Waiting(trouble, _)
+            | EntryState::Opening(trouble, _) => trouble,
+            EntryState::Serving(_) if self.is_read_only() => &Trouble::ReadOnly,
+            EntryState::Serving(_) | EntryState::Stopped => return None,
+        };
+        let text = format!("disk {} of node {node}: {}", self.record.name, trouble.why());
+        Some(trouble.unserved(text))
+    }
+
     /// Whether a replica in this state has no file on this directory, which is there itself.
     const fn lacks_file(&self, state: &KnownState) -> bool {
         let is_there = matches!(self.state, EntryState::Serving(Hold::Directory { .. }));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Peers, Wanted};
 use crate::config::Address;
-use crate::disks::Unserved;
+use crate::disks::{Risk, Unserved};
 
 /// Makes a replica on a disk of this node.
 pub const REPLICAS: &str = "/peer/v1/replicas";
@@ -101,15 +101,21 @@ pub struct PeerReplicas {
 /// Of a replica that is served, and gone when the daemon ends. Older software takes it for one that
 /// is not served.
 const FILE_GONE: &str = "file-gone";
+/// The same of one that is served, and can't be written.
+const READ_ONLY: &str = "read-only";
 
 /// A replica that its node does not serve, or not for long.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PeerReplica {
     replica: String,
-    /// `gone`, `away`, `file-gone`, or what a newer node has for a replica that needs somebody's
-    /// help.
+    /// `gone`, `away`, `file-gone`, `read-only`, or what a newer node has for a replica that needs
+    /// somebody's help.
     is: String,
     why: String,
+    /// Of one that is `away`: whether it is closed for its volume was stopped, and nothing else is
+    /// wrong with it. Older software does not say.
+    #[serde(default)]
+    stopped: Option<bool>,
 }
 
 impl PeerReplica {
@@ -121,18 +127,29 @@ impl PeerReplica {
             Unserved::Away(_) | Unserved::Stopped(_) => "away",
             Unserved::Unusable(_) => "unusable",
         };
-        Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string() }
+        let stopped = Some(matches!(unserved, Unserved::Stopped(_)));
+        Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string(), stopped }
     }
 
-    /// The same of one that is served, and gone when the daemon ends.
-    pub fn file_gone(replica: ReplicaId, why: String) -> Self {
-        Self { replica: replica.to_string(), is: FILE_GONE.into(), why }
+    /// The same of one that is served, and with which something is wrong.
+    pub fn at_risk(replica: ReplicaId, risk: &Risk) -> Self {
+        let is = match risk {
+            Risk::FileGone(_) => FILE_GONE,
+            Risk::ReadOnly(_) => READ_ONLY,
+        };
+        let why = risk.why().to_owned();
+        Self { replica: replica.to_string(), is: is.into(), why, stopped: None }
     }
 
-    /// Why it is gone when its node's daemon ends, if that is so.
-    pub fn told_gone(&self) -> Option<(ReplicaId, String)> {
-        let told = (self.is == FILE_GONE).then(|| self.why.clone())?;
-        Some((self.replica.parse().ok()?, told))
+    /// What is wrong with it although it is served, if so.
+    pub fn risk(&self) -> Option<(ReplicaId, Risk)> {
+        let why = self.why.clone();
+        let risk = match self.is.as_str() {
+            FILE_GONE => Risk::FileGone(why),
+            READ_ONLY => Risk::ReadOnly(why),
+            _ => return None,
+        };
+        Some((self.replica.parse().ok()?, risk))
     }
 
     /// What another node has told. `None`: it is served, or no replica.
@@ -140,8 +157,9 @@ impl PeerReplica {
         let why = self.why.clone();
         let unserved = match self.is.as_str() {
             "gone" => Unserved::Gone(why),
+            "away" if self.stopped == Some(true) => Unserved::Stopped(why),
             "away" => Unserved::Away(why),
-            FILE_GONE => return None,
+            FILE_GONE | READ_ONLY => return None,
             _ => Unserved::Unusable(why),
         };
         Some((self.replica.parse().ok()?, unserved))

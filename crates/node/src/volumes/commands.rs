@@ -16,5 +16,6 @@ pub mod reservation;
 pub mod retire;
 pub mod stop;
 mod unclean;
+pub mod unwritable;
 pub mod verify;
 mod view_change;

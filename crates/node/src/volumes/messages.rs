@@ -2,12 +2,15 @@
 
 use evenkeel_api::ErrorCode;
 use evenkeel_api::sizes::size;
-use evenkeel_api::types::{self, MirrorStatus, ReplicaRole, ReplicaStatus};
+use evenkeel_api::types::{
+    self, FoundWrong, MirrorStatus, ReplicaRole, ReplicaStatus, VolumeStatus,
+};
 use evenkeel_core::primary::{EndReason, Mismatch, Note, Waiting};
 use evenkeel_core::view::Cause;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaState};
 
-use crate::disks::Unserved;
+use crate::clock::utc;
+use crate::disks::{Risk, Unserved};
 
 /// A note as a sentence; `place` names a replica by its node and disk, `name` a node.
 pub(super) fn note(
@@ -50,10 +53,14 @@ pub(super) fn note(
             took.as_millis(),
             others.as_millis().max(1),
         ),
-        Note::Verified { different: 0, damaged: 0, unreadable: 0 } => {
+        Note::Verified { different: 0, damaged: 0, unreadable: 0, alone: 0 } => {
             "a verify found all in-sync replicas identical".into()
         }
-        Note::Verified { different, damaged, unreadable } => format!(
+        Note::Verified { different: 0, damaged: 0, unreadable: 0, alone } => format!(
+            "a verify found nothing wrong; {} have one in-sync replica only: they could be read, contradict no checksum, and were compared with nothing",
+            size(*alone)
+        ),
+        Note::Verified { different, damaged, unreadable, .. } => format!(
             "a verify found {} that differ between replicas, {} that contradict their checksums, and {} that could not be read",
             size(*different),
             size(*damaged),
@@ -297,17 +304,70 @@ pub(super) fn unserved(
     format!("{what}: {unserved}; {then}")
 }
 
-/// The same of one that is served, and gone when its node's daemon ends.
-pub(super) fn file_gone(state: ReplicaState, why: &str) -> String {
-    format!(
-        "it is {}, and gone when its node's daemon ends: {why}; move the same file or directory back, never a copy, which lacks what was written since; else take another disk by `evenkeel replica replace` before the daemon ends",
-        word(state)
-    )
+/// The same of one that is served, and with which something is wrong.
+/// `has_writable`: one of its mirror is in-sync, may answer, and can be written.
+pub(super) fn at_risk(state: ReplicaState, risk: &Risk, has_writable: bool) -> String {
+    let word = word(state);
+    match risk {
+        Risk::FileGone(why) => format!(
+            "it is {word}, and gone when its node's daemon ends: {why}; move the same file or directory back, never a copy, which lacks what was written since; else take another disk by `evenkeel replica replace` before the daemon ends"
+        ),
+        Risk::ReadOnly(why) if has_writable => format!(
+            "it is {word}, and can't be written: {why}; it leaves the mirror by itself, with the next write at the latest, and then its disk can be unmounted"
+        ),
+        Risk::ReadOnly(why) => format!(
+            "it is {word}, and can't be written: {why}; no other in-sync replica of its mirror can be: copy what it holds while it can be read, then detach the volume, which lets go of its disk"
+        ),
+    }
 }
 
 /// Of a silent one: what its node had said of it before that.
-pub(super) fn file_was_gone(node: &str, why: &str) -> String {
-    format!("when node {node} last answered, its file was gone: {why}")
+pub(super) fn was_at_risk(node: &str, risk: &Risk) -> String {
+    let what = match risk {
+        Risk::FileGone(_) => "its file was gone",
+        Risk::ReadOnly(_) => "it could not be written",
+    };
+    format!("when node {node} last answered, {what}: {}", risk.why())
+}
+
+/// After the end of a primary that did not detach: what it wrote last may have reached some replicas
+/// only. `None`: no mirror has two that could differ.
+pub(super) fn may_differ(volume: &VolumeStatus) -> Option<String> {
+    let in_sync = |mirror: &MirrorStatus| {
+        let replicas = mirror.replicas.iter();
+        replicas.filter(|replica| replica.state == types::ReplicaState::InSync).count()
+    };
+    if volume.mirrors.iter().all(|mirror| in_sync(mirror) < 2) {
+        return None;
+    }
+    let size = size(volume.region_size);
+    let places = match (volume.bitmap, volume.open_regions) {
+        (types::VolumeBitmap::None, _) => "anywhere".to_owned(),
+        (_, many) => format!("in up to {many} regions of {size}"),
+    };
+    Some(format!(
+        "until it is attached, which makes them equal, in-sync replicas may differ {places}, where it wrote last"
+    ))
+}
+
+/// What a verify has found wrong of an in-sync replica, and what to do.
+/// `is_alone`: its mirror has no other one.
+pub(super) fn found_wrong(found: &FoundWrong, is_alone: bool, volume: &str) -> String {
+    let counts = [
+        (found.different, "differ from those of other replicas"),
+        (found.damaged, "contradict their checksums"),
+        (found.unreadable, "could not be read"),
+        (found.repaired, "are repaired"),
+    ];
+    let counts = counts.iter().filter(|(bytes, _)| *bytes > 0);
+    let parts: Vec<_> = counts.map(|(bytes, what)| format!("{} {what}", size(*bytes))).collect();
+    let then = match is_alone {
+        true => format!(
+            "write these blocks again, as from a backup (`evenkeel volume verify {volume}` lists them), then verify again"
+        ),
+        false => format!("repair them by `evenkeel volume verify {volume} --repair`"),
+    };
+    format!("a verify found at {} that of its bytes {}: {then}", utc(found.at), parts.join(", "))
 }
 
 /// Why a replica is about to leave its mirror, as a sentence.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::disk_errors::DiskErrors;
+use super::found_wrong::Findings;
 use super::lookup::{Found, called, decode, find, unexpected};
 use crate::clock::{core_now, unix_seconds};
 use crate::cluster;
@@ -16,7 +17,7 @@ use crate::volumes::{Attached, lock, verdict};
 use condition::{Account, conclude};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
-    ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, VolumeBitmap,
+    ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, Verify, VolumeBitmap,
     VolumeHealth, VolumeQuery, VolumeState, VolumeStatus, VolumesAnswer, WaitsFor,
 };
 use evenkeel_api::{ApiError, ErrorCode};
@@ -368,6 +369,7 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         unserved: None,
         lost: false,
         disk_failed: DiskErrors::kept(record).of(&replica.id.to_string()),
+        found_wrong: Findings::kept(record).of(replica),
     }
 }
 
@@ -404,9 +406,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         (Some(wait), _) if !attached.is_shown() => Account::Starting(waits::wait(wait)),
         (Some(wait), _) => Account::Suspended(waits::wait(wait)),
     };
-    conclude(&mut status, &account, &facts);
     let own = core.verify.as_ref().map(|verify| verdict::told(verify, now));
+    add_findings(attached, &view, own.as_ref(), &mut status);
     status.verify = verdict::of_attached(node, attached, &view, own).await;
+    conclude(&mut status, &account, &facts);
     status.rewritten = Some(core.rewritten);
     status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);
     condition::note_failures(&mut status, unix_seconds());
@@ -426,6 +429,16 @@ fn add_primary(node: &Node, attached: &Attached, core: &Primary, status: &mut Vo
         primary.device_kind = device.as_ref().map(|d| d.kind.clone());
         primary.requests = Some(core.requests);
         primary.unflushed = Some(core.unflushed);
+    }
+}
+
+/// Adds what a verify has found that the coordinator does not keep yet.
+fn add_findings(attached: &Attached, view: &View, own: Option<&Verify>, status: &mut VolumeStatus) {
+    let Some(own) = own else { return };
+    let findings = Findings::kept(&attached.record()).after(own);
+    let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
+    for (replica, (_, record)) in replicas.zip(view.replicas()) {
+        replica.found_wrong = findings.of(record);
     }
 }
 

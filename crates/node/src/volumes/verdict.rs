@@ -17,6 +17,7 @@ use evenkeel_core::primary::{
 use evenkeel_core::{Generation, Instant, ReplicaId, ReplicaState, Role, View};
 
 use super::disk_errors::DiskErrors;
+use super::found_wrong::Findings;
 use super::{Attached, lock};
 use crate::clock::core_now;
 use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
@@ -77,13 +78,15 @@ pub(super) fn judge(mut verify: Verify, view: &View) -> Verify {
         record.is_some_and(|record| covered.holds_of(record))
     };
     let Some(covered) = &mut verify.covered else { return verify };
-    covered.retain(|covered| holds(&covered.id, covered.since, covered.bytes));
+    let still = |covered: &CoveredReplica| holds(&covered.id, covered.since, covered.bytes);
+    covered.retain(still);
+    verify.read.retain(|read| still(read) && !covered.iter().any(|it| it.id == read.id));
     let is_idle = |state, role| state == ReplicaState::Spare && role == Role::Spare(None);
     let others = view.replicas().map(|(_, record)| record);
     let others = others.filter(|record| !is_idle(record.state, record.role));
     let others = others.map(|record| record.id.to_string());
     verify.not_covered =
-        others.filter(|id| !covered.iter().any(|covered| covered.id == *id)).collect();
+        others.filter(|id| !covered.iter().chain(&verify.read).any(|it| it.id == *id)).collect();
     verify
 }
 
@@ -133,6 +136,7 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     told.ranges.truncate(MAX_RANGES);
     let Ok(mut value) = serde_json::to_value(&told) else { return };
     DiskErrors::kept(&attached.record()).after(&told).put_into(&mut value);
+    Findings::kept(&attached.record()).after(&told).put_into(&mut value);
     if store(node, attached, value, patience).await {
         *lock(&attached.kept_verdict) = verify.ended;
     }
@@ -176,6 +180,7 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         different: wrong.different,
         damaged: wrong.damaged,
         unreadable: wrong.unreadable,
+        repaired: wrong.repaired,
     };
     let covered = |(id, covered): (&ReplicaId, &Covered)| CoveredReplica {
         id: id.to_string(),
@@ -201,6 +206,7 @@ pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
         repaired: verify.repaired,
         replicas: verify.replicas.iter().map(replica).collect(),
         covered: Some(verify.covered.iter().map(covered).collect()),
+        read: verify.read.iter().map(covered).collect(),
         not_covered: Vec::new(),
         ranges: verify.ranges.iter().map(range).collect(),
         seconds: verify.ended.unwrap_or(now).since(verify.began).as_secs(),

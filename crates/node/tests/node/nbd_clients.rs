@@ -171,7 +171,7 @@ async fn the_clusters_authority_signs_certificates_of_clients() {
 }
 
 /// A client of the only export of this node, on its unix socket.
-async fn local_client(node: &TestNode) -> UnixStream {
+pub async fn local_client(node: &TestNode) -> UnixStream {
     let socket = node.config.runtime.join("nbd/web.sock");
     let mut stream = UnixStream::connect(socket).await.unwrap();
     stream.read_exact(&mut [0; 18]).await.unwrap();
@@ -182,7 +182,7 @@ async fn local_client(node: &TestNode) -> UnixStream {
 }
 
 /// The error with which a write of 4 KiB is answered.
-async fn write(stream: &mut UnixStream) -> io::Result<u32> {
+pub async fn write(stream: &mut UnixStream) -> io::Result<u32> {
     let head = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16]].concat();
     stream.write_all(&[&head[..], &4096_u32.to_be_bytes(), &[7; 4096]].concat()).await?;
     let mut answer = [0; 16];

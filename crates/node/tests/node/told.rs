@@ -1,6 +1,7 @@
 //! What a status says of replicas and primaries that only some nodes know of.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use evenkeel_node::config::Address;
 use evenkeel_node::coordinator::remote::Remote;
@@ -140,6 +141,28 @@ async fn all_primaries_of_a_shared_volume_are_asked() {
     join();
     nodes[3].restart().await;
     nodes[0].until(VOLUME, |v| v["volume"]["health"] == "in-sync").await;
+}
+
+/// The coordinator, which would say that it is dead, is on the same node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_primary_is_marked_when_it_was_asked_and_the_coordinator_is_dead_with_it() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    create_on(&nodes[0], &["b:d", "c:d"], 2).await;
+    nodes[0].attach("web").await;
+    nodes[1].attach("web").await;
+    nodes[0].crash().await;
+    let begun = Instant::now();
+    let is_marked = |volume: &Value| {
+        let primaries = volume["primaries"].as_array().unwrap();
+        let dead = primaries.iter().find(|primary| primary["node"]["name"] == "a").unwrap();
+        dead["alive"] == false
+    };
+    for node in &nodes[1..] {
+        node.until(VOLUME, |v| is_marked(&v["volume"])).await;
+        node.until("/v1/volumes", |v| is_marked(&v["volumes"][0])).await;
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,10 +116,28 @@ fn a_verdict_says_how_much_it_is_about_and_since_when() {
     );
     verify.state = VerifyState::Done;
     (verify.checked, verify.different, verify.alone) = (1 << 30, 0, 1 << 30);
-    assert!(
-        verdict(&verify, &volume())
-            .starts_with("1G looked at in 5 s: nothing to compare; 1G are on one")
-    );
+    assert!(verdict(&verify, &volume()).starts_with(
+        "all 1G read in 5 s: nothing is wrong with it; nothing to compare it with; 1G"
+    ));
+}
+
+/// The only replica was judged, and is not called one that was not.
+#[test]
+fn a_verdict_names_the_only_replica() {
+    let read = CoveredReplica { id: N1.into(), bytes: 1 << 30, since: 7 };
+    let verify = Verify {
+        alone: 1 << 30,
+        covered: Some(Vec::new()),
+        read: vec![read],
+        ended: Some(1_700_000_000),
+        ..sound()
+    };
+    let told = verdict(&verify, &volume());
+    assert!(told.contains("; only read and matched with its checksums: n1:fast"), "{told}");
+    assert!(!told.contains("not covered: n1"), "{told}");
+    let damaged = Verify { damaged: 4096, ..verify };
+    let told = verdict(&damaged, &volume());
+    assert!(told.starts_with("all 1G read in 5 s: 0 differ between replicas, 4K contr"), "{told}");
 }
 
 /// A verdict names the replicas that it is about; nothing is called compared that was added since.

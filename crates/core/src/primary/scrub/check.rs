@@ -11,12 +11,12 @@ mod compared;
 
 use core::ops::Range;
 
-use self::compared::{Compared, Difference};
+use self::compared::Compared;
+pub(in crate::primary) use self::compared::{Difference, Extent};
 use super::Scrub;
 use super::bad_ranges::BadRange;
 use crate::ids::*;
 use crate::payload::Payload;
-use crate::policy::ReplicaSet;
 use crate::primary::io::{Finding, Io, Lower, PartAction, RequestNumber};
 use crate::primary::{Context, Note, Stage};
 use crate::settings::MAX_PAYLOAD;
@@ -62,8 +62,8 @@ pub(in crate::primary) struct Checked {
     pub differences: Vec<Difference>,
     /// Whether every piece was compared on two replicas or more.
     pub was_compared: bool,
-    /// The pieces that were: mirror, holders, bytes.
-    pub compared: Vec<(usize, ReplicaSet, u64)>,
+    /// Whom the pieces are about.
+    pub extents: Vec<Extent>,
     /// In which they were.
     pub generation: Generation,
 }
@@ -341,11 +341,10 @@ impl Scrub {
         if check.bad.is_none() {
             let was_compared = check.compared.iter().all(Compared::was_compared);
             let held = cx.now.since(check.since);
-            let compared = check.compared.iter().filter(|compared| compared.was_compared());
             // A lost checksum that came back is nothing that was wrong.
             check.differences.retain(|difference| difference.wrong != 0);
             let checked = Checked {
-                compared: compared.map(Compared::extent).collect(),
+                extents: check.compared.iter().map(Compared::extent).collect(),
                 differences: check.differences,
                 was_compared,
                 generation: check.generation,

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::Scrub;
-use super::check::Checked;
+use super::check::{Checked, Extent};
 use crate::ids::{Generation, ReplicaId};
 use crate::pace::Pace;
 use crate::payload::Payload;
@@ -65,6 +65,9 @@ pub struct VerifyStatus {
     pub replicas: BTreeMap<ReplicaId, Wrong>,
     /// What was compared, by replicas. One that left while it ran counts from its return on.
     pub covered: BTreeMap<ReplicaId, Covered>,
+    /// What was read of replicas while they were alone in-sync in their mirrors: their disks and
+    /// checksums were judged, and nothing was compared.
+    pub read: BTreeMap<ReplicaId, Covered>,
     /// The first ranges in which something was wrong, at most 64.
     pub ranges: Vec<WrongRange>,
     /// When it began.
@@ -83,6 +86,8 @@ pub struct Wrong {
     pub damaged: u64,
     /// Its disk could not read it.
     pub unreadable: u64,
+    /// Of all these, what was rewritten.
+    pub repaired: u64,
 }
 
 /// What was compared of one replica with at least one other.
@@ -141,20 +146,11 @@ impl VerifyStatus {
             repaired: 0,
             replicas: BTreeMap::new(),
             covered: BTreeMap::new(),
+            read: BTreeMap::new(),
             ranges: Vec::new(),
             began: now,
             ended: None,
         }
-    }
-
-    /// Counts bytes of a replica that were compared with another one's.
-    fn compared(&mut self, record: &ReplicaRecord, bytes: u64) {
-        let fresh = Covered { bytes: 0, since: record.since };
-        let covered = self.covered.entry(record.id).or_insert(fresh);
-        if covered.since != record.since {
-            *covered = fresh;
-        }
-        covered.bytes += bytes;
     }
 
     /// Counts what was found to be wrong. `source`: who was named for a repair.
@@ -170,20 +166,32 @@ impl VerifyStatus {
         *of_all += length;
         self.lost += if wrong.is_lost { length } else { 0 };
         self.undecided += if wrong.is_undecided { length } else { 0 };
-        self.repaired += if wrong.is_repaired { length } else { 0 };
-        for replica in &wrong.different {
-            self.replicas.entry(*replica).or_default().different += length;
-        }
-        for replica in &wrong.damaged {
-            self.replicas.entry(*replica).or_default().damaged += length;
-        }
-        for replica in &wrong.unreadable {
-            self.replicas.entry(*replica).or_default().unreadable += length;
-        }
+        let repaired = if wrong.is_repaired { length } else { 0 };
+        self.repaired += repaired;
+        let mut count = |replicas: &[ReplicaId], add: fn(&mut Wrong, u64)| {
+            for replica in replicas {
+                let of_it = self.replicas.entry(*replica).or_default();
+                add(of_it, length);
+                of_it.repaired += repaired;
+            }
+        };
+        count(&wrong.different, |of_it, bytes| of_it.different += bytes);
+        count(&wrong.damaged, |of_it, bytes| of_it.damaged += bytes);
+        count(&wrong.unreadable, |of_it, bytes| of_it.unreadable += bytes);
         if self.ranges.len() < MAX_TOLD {
             self.ranges.push(wrong);
         }
     }
+}
+
+/// Counts bytes of a replica that were compared with another one's, or read.
+fn cover(all: &mut BTreeMap<ReplicaId, Covered>, record: &ReplicaRecord, bytes: u64) {
+    let fresh = Covered { bytes: 0, since: record.since };
+    let covered = all.entry(record.id).or_insert(fresh);
+    if covered.since != record.since {
+        *covered = fresh;
+    }
+    covered.bytes += bytes;
 }
 
 /// A verify, under way or over.
@@ -302,14 +310,15 @@ impl Scrub {
         let (source, status) = (verify.source, &mut verify.status);
         let end = (status.checked + u64::from(MAX_PAYLOAD)).min(status.total);
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
-        for (mirror, holders, bytes) in checked.compared {
+        for Extent { mirror, holders, bytes, was_compared } in checked.extents {
+            let all = if was_compared { &mut status.covered } else { &mut status.read };
             for id in lower.peers.mirror(mirror).ids(holders) {
                 // Who has left since the comparison, or come back, holds something else by now.
                 let compared = view.replica(id).map(|(_, record)| record).filter(|record| {
                     record.state == ReplicaState::InSync && record.since <= checked.generation
                 });
                 if let Some(record) = compared {
-                    status.compared(record, bytes);
+                    cover(all, record, bytes);
                 }
             }
         }
@@ -331,8 +340,8 @@ impl Scrub {
         if verify.is_running() && end == verify.status.total {
             verify.status.state = VerifyState::Done;
             verify.status.ended = Some(cx.now);
-            let VerifyStatus { different, damaged, unreadable, .. } = verify.status;
-            cx.note(Note::Verified { different, damaged, unreadable });
+            let VerifyStatus { different, damaged, unreadable, alone, .. } = verify.status;
+            cx.note(Note::Verified { different, damaged, unreadable, alone });
         }
     }
 }

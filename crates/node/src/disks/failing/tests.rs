@@ -3,7 +3,8 @@ use std::collections::BTreeSet;
 use evenkeel_api::types::DiskState;
 use evenkeel_core::BootId;
 
-use super::super::presence::Due;
+use super::super::Unserved;
+use super::super::presence::{Due, Look};
 use super::super::tests::{new, node, place};
 use super::*;
 use crate::state::lock_file;
@@ -115,6 +116,8 @@ fn a_replica_on_a_read_only_file_system_is_closed_unless_somebody_reads_it() {
     disks.let_go(serial, &[]);
     disks.let_go_ended(serial);
     assert!(disks.is_open(replica) && disks.why_not_served(replica).is_none());
+    let risk = disks.risk(replica).unwrap();
+    assert!(risk.is_read_only() && risk.why().contains("its file system is read-only"), "{risk:?}");
 
     assert_eq!(look(), Some(Due::LetGo(serial)));
     drop(made);
@@ -128,4 +131,41 @@ fn a_replica_on_a_read_only_file_system_is_closed_unless_somebody_reads_it() {
     let due = disks.due(Instant::now() + std::time::Duration::from_secs(1));
     let opened: Vec<_> = due.into_iter().flat_map(|probe| disks.open_again(probe)).collect();
     assert_eq!((opened.len(), listed(&disks)), (1, (DiskState::Serving, None)));
+    assert_eq!(disks.risk(replica), None);
+}
+
+#[test]
+fn of_a_stopped_volumes_replica_it_is_said_that_its_disk_fails() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let superblock = made.newest.superblock.clone();
+    let serial = disks.lock()[0].serial;
+    disks.stop(superblock.volume).unwrap();
+    drop(made);
+    disks.close_replica(superblock.replica);
+    let unserved = || disks.why_not_served(superblock.replica).unwrap();
+    assert!(matches!(unserved(), Unserved::Stopped(_)));
+    let look = |fails: bool| {
+        let seen = |look: Look| match fails {
+            true => look.carried_out(true),
+            false => look.carried_out_read_only(),
+        };
+        disks.begin_looks().into_iter().find_map(|look| disks.note_seen(seen(look)))
+    };
+    assert_eq!(look(false), Some(Due::LetGo(serial)));
+    assert!(matches!(unserved(), Unserved::Unusable(_)), "{:?}", unserved());
+    disks.let_go(serial, &[]);
+    assert!(unserved().to_string().contains("its file system is read-only"), "{:?}", unserved());
+    let reopen = || {
+        let due = disks.due(Instant::now() + std::time::Duration::from_secs(1));
+        due.into_iter().flat_map(|probe| disks.open_again(probe)).count()
+    };
+    assert_eq!(reopen(), 0);
+    assert!(matches!(unserved(), Unserved::Stopped(_)), "its disk is in order: {:?}", unserved());
+    assert_eq!((look(true), look(true)), (None, Some(Due::LetGo(serial))));
+    disks.let_go(serial, &[]);
+    assert!(matches!(unserved(), Unserved::Away(_)), "{:?}", unserved());
+    assert!(unserved().to_string().contains("reports input/output errors"), "{:?}", unserved());
 }

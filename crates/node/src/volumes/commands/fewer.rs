@@ -73,7 +73,8 @@ async fn silent(node: &Arc<Node>, found: &Found) -> Result<BTreeSet<ReplicaId>, 
     // Whoever carries it out has been found: nobody else is asked.
     let status = status::one(node, &found.stored.record.id, true).await?;
     let is_silent = |replica: &ReplicaStatus| {
-        matches!(replica.reach, ReplicaReach::Unreachable | ReplicaReach::FileGone)
+        let reach = replica.reach;
+        matches!(reach, ReplicaReach::Unreachable | ReplicaReach::FileGone | ReplicaReach::ReadOnly)
             || replica.node_alive == Some(false)
             || replica.unserved.is_some()
     };

@@ -136,7 +136,9 @@ fn change(next: &mut View, command: Command) -> Result<(), ViewError> {
         Command::Grow(size) => next.grow(size),
         Command::Change(change) => next.change(change),
         // Only a primary can do these.
-        Command::Verify { .. } | Command::StopVerify | Command::Detach => Ok(()),
+        Command::FailDisk(_) | Command::Verify { .. } | Command::StopVerify | Command::Detach => {
+            Ok(())
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use evenkeel_core::ReplicaState;
 use evenkeel_core::view::Cause;
 
 use crate::conversions;
-use crate::disks::Unserved;
+use crate::disks::{Risk, Unserved};
 use crate::volumes::messages::{self, Usage};
 
 mod account;
@@ -32,6 +32,8 @@ struct Setting {
     usage: Usage,
     /// Whether an in-sync replica of its mirror answers, or may.
     has_source: bool,
+    /// Whether one of these can be written, as far as is known.
+    has_writable: bool,
 }
 
 /// What is known of one replica.
@@ -52,8 +54,8 @@ pub struct ReplicaFacts {
     pub apart: bool,
     /// Why its node does not serve it, if the node has said so.
     pub unserved: Option<Unserved>,
-    /// Why it is gone when its node's daemon ends, though it is served, if the node has said so.
-    pub file_gone: Option<String>,
+    /// What is wrong with it although it is served, if the node has said so.
+    pub risk: Option<Risk>,
     /// Whether the primary has a session with it; `None` if no primary has said.
     pub connected: Option<bool>,
     /// It answers its primary, and may lack acknowledged writes that another in-sync replica has.
@@ -80,13 +82,15 @@ impl ReplicaFacts {
     /// already. Of what two say of its node, the one counts that has spoken to it itself.
     fn reach(&self) -> ReplicaReach {
         let is_wanted = self.state.takes_writes() || self.state == ReplicaState::Spare;
-        match self.session() {
-            ReplicaReach::Answers | ReplicaReach::NotNeeded
-                if is_wanted && self.file_gone.is_some() && !self.is_node_silent() =>
-            {
+        let risk = self.risk.as_ref().filter(|_| is_wanted && !self.is_node_silent());
+        match (self.session(), risk) {
+            (ReplicaReach::Answers | ReplicaReach::NotNeeded, Some(Risk::FileGone(_))) => {
                 ReplicaReach::FileGone
             }
-            reach => reach,
+            (ReplicaReach::Answers | ReplicaReach::NotNeeded, Some(Risk::ReadOnly(_))) => {
+                ReplicaReach::ReadOnly
+            }
+            (reach, _) => reach,
         }
     }
 
@@ -112,6 +116,10 @@ impl ReplicaFacts {
         self.state == ReplicaState::InSync && self.reach() != ReplicaReach::Unreachable
     }
 
+    fn is_writable_source(&self) -> bool {
+        self.is_source() && !self.risk.as_ref().is_some_and(Risk::is_read_only)
+    }
+
     /// What the coordinator and the node that tells the status say of its node, if they disagree.
     fn disagreement(&self) -> Option<String> {
         match (self.answered, self.node_alive) {
@@ -127,7 +135,7 @@ impl ReplicaFacts {
 
     /// The most particular reason that is known.
     fn reason(&self, setting: Setting) -> Option<String> {
-        let Setting { usage, has_source } = setting;
+        let Setting { usage, has_source, has_writable } = setting;
         if self.apart {
             return messages::reason(ReplicaState::Stale, Cause::OtherHistory, usage);
         }
@@ -135,13 +143,13 @@ impl ReplicaFacts {
         if let Some(unserved) = unserved {
             return Some(messages::unserved(self.state, unserved, usage, has_source));
         }
-        match &self.file_gone {
-            Some(why) if self.is_silent() => {
-                let was_gone = messages::file_was_gone(&self.node, why);
+        match &self.risk {
+            Some(risk) if self.is_silent() => {
+                let before = messages::was_at_risk(&self.node, risk);
                 let silent = self.reason_of_session(usage).into_iter();
-                Some(silent.chain([was_gone]).collect::<Vec<_>>().join("; "))
+                Some(silent.chain([before]).collect::<Vec<_>>().join("; "))
             }
-            Some(why) => Some(messages::file_gone(self.state, why)),
+            Some(risk) => Some(messages::at_risk(self.state, risk, has_writable)),
             None => self.reason_of_session(usage),
         }
     }
@@ -178,7 +186,10 @@ impl ReplicaFacts {
                 || messages::unknown(self.state, &self.node),
                 |why| format!("{why}; it was {}", messages::word(self.state)),
             )),
-            ReplicaReach::Answers | ReplicaReach::FileGone | ReplicaReach::NotNeeded => {
+            ReplicaReach::Answers
+            | ReplicaReach::FileGone
+            | ReplicaReach::ReadOnly
+            | ReplicaReach::NotNeeded => {
                 // Only a primary says whether it has a session.
                 let disagreement = self.disagreement().filter(|_| self.connected.is_none());
                 let reason = messages::reason(self.state, self.cause, usage);
@@ -195,7 +206,7 @@ impl ReplicaFacts {
         status.connected = self.connected;
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         status.unserved = unserved.map(ToString::to_string);
-        status.lost = (self.file_gone.is_some() && !self.is_silent())
+        status.lost = (self.risk.is_some() && !self.is_silent())
             || unserved.is_some_and(|unserved| !unserved.passes());
         status.state = conversions::state(self.state);
         status.cause = conversions::cause(self.cause());
@@ -234,11 +245,14 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
         let setting = Setting {
             usage: account.usage(),
             has_source: facts.iter().any(ReplicaFacts::is_source),
+            has_writable: facts.iter().any(ReplicaFacts::is_writable_source),
         };
         for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {
             facts.write(setting, replica);
         }
     }
+    let name = status.name.clone();
+    status.mirrors.iter_mut().for_each(|mirror| note_findings(mirror, &name));
     sum_up(&mut status.mirrors);
     status.state = account.state();
     status.health = match account {
@@ -247,7 +261,19 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
         _ => health(&status.mirrors),
     };
     let own = account.reason(&status.mirrors);
+    let differ = account.may_differ().then(|| messages::may_differ(status)).flatten();
+    let own = own.map(|own| own + &differ.map(|differ| format!("; {differ}")).unwrap_or_default());
     status.reason = reason(own.filter(|_| !is_taken_up_again(account, status)), status);
+}
+
+/// Tells of each replica what a verify has found wrong of it, if nothing else is to be told.
+fn note_findings(mirror: &mut MirrorStatus, volume: &str) {
+    let is_in_sync = |replica: &&ReplicaStatus| replica.state == types::ReplicaState::InSync;
+    let is_alone = mirror.replicas.iter().filter(is_in_sync).count() < 2;
+    for replica in mirror.replicas.iter_mut().filter(|replica| replica.reason.is_none()) {
+        let found = replica.found_wrong.as_ref();
+        replica.reason = found.map(|found| messages::found_wrong(found, is_alone, volume));
+    }
 }
 
 /// Whether the node that has not given a volume up waits to attach it: then nobody needs to do
@@ -269,7 +295,7 @@ fn sum_up(mirrors: &mut [MirrorStatus]) {
 fn letter(replica: &ReplicaStatus) -> char {
     match replica.reach {
         ReplicaReach::Unknown | ReplicaReach::Unreachable => '?',
-        ReplicaReach::FileGone => '!',
+        ReplicaReach::FileGone | ReplicaReach::ReadOnly => '!',
         ReplicaReach::Answers | ReplicaReach::NotNeeded => messages::letter(replica.state),
     }
 }
@@ -277,7 +303,13 @@ fn letter(replica: &ReplicaStatus) -> char {
 /// Why a volume is not as it should be: what it lacks itself, where it is wanted, what a replica
 /// lacks.
 fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
-    let of_replica = first_reason(&status.mirrors).filter(|_| own.is_none());
+    let of_replica = match status.state {
+        // Nothing runs that the wait of a request could be told of.
+        VolumeState::Stopped | VolumeState::Unreachable => first_reason(&status.mirrors, |_| true),
+        // Whether a replica is there is not known of any.
+        VolumeState::Unknown => first_reason(&status.mirrors, lacks_something),
+        _ => first_reason(&status.mirrors, |_| true).filter(|_| own.is_none()),
+    };
     // Where it is attached, though nobody answers there, is told otherwise.
     let is_elsewhere = |on: &&WantedStatus| {
         on.why.is_some() || status.primaries.iter().all(|primary| primary.node.id != on.node.id)
@@ -323,7 +355,8 @@ fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
     match (replica.reach, replica.state) {
         (ReplicaReach::Unreachable, _) => VolumeHealth::Unreachable,
         (ReplicaReach::Unknown, _) => VolumeHealth::Unknown,
-        (ReplicaReach::FileGone, _) => VolumeHealth::Degraded,
+        (ReplicaReach::FileGone | ReplicaReach::ReadOnly, _) => VolumeHealth::Degraded,
+        (_, types::ReplicaState::InSync) if replica.found_wrong.is_some() => VolumeHealth::Degraded,
         (_, types::ReplicaState::InSync | types::ReplicaState::Spare) => VolumeHealth::InSync,
         (_, types::ReplicaState::Rebuilding) => VolumeHealth::Rebuilding,
         (_, types::ReplicaState::Stale | types::ReplicaState::Faulty) => VolumeHealth::Degraded,
@@ -342,12 +375,23 @@ const fn rank(health: &VolumeHealth) -> u8 {
     }
 }
 
-/// The first replica that has a reason, with it; one whose file is gone before others, as nothing
-/// brings it back.
-fn first_reason(mirrors: &[MirrorStatus]) -> Option<String> {
-    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+/// Whether it did not hold everything when that was last known.
+const fn lacks_something(replica: &ReplicaStatus) -> bool {
+    !matches!(replica.state, types::ReplicaState::InSync | types::ReplicaState::Spare)
+}
+
+/// The first replica that has a reason, with it; one whose file is gone or can't be written before
+/// others, as nothing brings it back.
+fn first_reason(
+    mirrors: &[MirrorStatus],
+    counts: impl Fn(&ReplicaStatus) -> bool,
+) -> Option<String> {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).filter(|it| counts(it));
     let unusual = || replicas.clone().filter_map(|r| r.reason.as_ref().map(|why| (r, why)));
-    let mut gone = unusual().filter(|(replica, _)| replica.reach == ReplicaReach::FileGone);
+    let is_at_risk = |replica: &ReplicaStatus| {
+        matches!(replica.reach, ReplicaReach::FileGone | ReplicaReach::ReadOnly)
+    };
+    let mut gone = unusual().filter(|(replica, _)| is_at_risk(replica));
     let (first, why) = gone.next().or_else(|| unusual().next())?;
     let more = match unusual().count() - 1 {
         0 => String::new(),

@@ -29,8 +29,8 @@ pub(super) fn of_view(
         }
         let unserved = heard.unserved(replica.id).filter(|it| is_unexpected(record, it));
         facts.unserved = facts.unserved.or(unserved);
-        let file_gone = heard.file_gone(replica.id).filter(|_| !record.stopped);
-        facts.file_gone = facts.file_gone.or(file_gone);
+        let risk = heard.risk(replica.id).filter(|_| !record.stopped);
+        facts.risk = facts.risk.or(risk);
         facts
     })
 }
@@ -52,7 +52,7 @@ pub(super) fn of_attached(
             .unserved
             .or_else(|| unserved.get(&replica.id).cloned())
             .or_else(|| node.volumes.gone.unserved(replica.id));
-        facts.file_gone = facts.file_gone.or_else(|| node.volumes.gone.why(replica.id));
+        facts.risk = facts.risk.or_else(|| node.volumes.gone.risk(replica.id));
         let Some(peer) = core.replicas.iter().find(|peer| peer.replica == replica.id) else {
             return facts;
         };
@@ -75,9 +75,9 @@ fn by_mirror(
     mirrors.map(|mirror| mirror.replicas.iter().map(&facts).collect()).collect()
 }
 
-/// The replicas of a stopped volume are closed on purpose; gone they are not.
+/// The replicas of a stopped volume are closed on purpose; nothing else is to be wrong with them.
 const fn is_unexpected(record: &VolumeRecord, unserved: &Unserved) -> bool {
-    !record.stopped || matches!(unserved, Unserved::Gone(_))
+    !record.stopped || !matches!(unserved, Unserved::Stopped(_))
 }
 
 /// Why this node does not serve a replica of its own. `None`: it does, it is another node's, or the
@@ -113,7 +113,7 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
         leaves: false,
         apart: false,
         unserved: unserved_here(node, record, replica),
-        file_gone: here.then(|| node.disks.file_gone(replica.id)).flatten(),
+        risk: here.then(|| node.disks.risk(replica.id)).flatten(),
         connected: None,
         may_lack: false,
         node_alive: if here { Some(true) } else { alive() },

@@ -1,10 +1,11 @@
-//! Replicas of attached volumes that are served, and gone when their nodes' daemons end: their
-//! files were deleted, or their disks moved or unmounted. No operation fails, so no primary learns
-//! of that from a session. Those of this node are known by looks at its disks; other nodes are
+//! Replicas of attached volumes that are served, and with which something is wrong: they are gone
+//! when their nodes' daemons end, as their files were deleted, or their disks moved or unmounted; or
+//! their disks can't be written any more. No operation fails, so no primary learns of that from a
+//! session. Those of this node are known by looks at its disks; other nodes are
 //! asked now and then, so that a status tells of all of them without a wait. So is why a replica is
 //! not served: a primary connects to no faulty one, and learns nothing of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord};
 
 use super::hearing::{self, Heard};
 use crate::coordinator::PlacedReplica;
-use crate::disks::Unserved;
+use crate::disks::{Risk, Unserved};
 use crate::node::Node;
 use crate::volumes::lookup::place_of;
 use crate::volumes::{Attached, lock};
@@ -20,17 +21,23 @@ use crate::volumes::{Attached, lock};
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// Why each of them is gone then, as its node has said last.
+/// What is wrong with each of them, as its node has said last.
 #[derive(Debug, Default)]
 pub struct Gone {
-    files: Mutex<BTreeMap<ReplicaId, String>>,
+    risks: Mutex<BTreeMap<ReplicaId, Risk>>,
     /// Those that their nodes do not serve, as these have said when they were asked last.
     unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
 }
 
 impl Gone {
-    pub(super) fn why(&self, replica: ReplicaId) -> Option<String> {
-        lock(&self.files).get(&replica).cloned()
+    pub(super) fn risk(&self, replica: ReplicaId) -> Option<Risk> {
+        lock(&self.risks).get(&replica).cloned()
+    }
+
+    /// Those whose disks can't be written.
+    pub(in crate::volumes) fn unwritable(&self) -> BTreeSet<ReplicaId> {
+        let risks = lock(&self.risks);
+        risks.iter().filter(|(_, risk)| risk.is_read_only()).map(|(id, _)| *id).collect()
     }
 
     /// Why its node does not serve a replica, if it has said so when it was asked last.
@@ -43,12 +50,12 @@ impl Gone {
     fn note(&self, asked: &[(NodeId, ReplicaId)], heard: &Heard) -> Vec<ReplicaId> {
         let unserved = asked.iter().filter_map(|(_, id)| Some((*id, heard.unserved(*id)?)));
         *lock(&self.unserved) = unserved.collect();
-        let mut gone = lock(&self.files);
+        let mut gone = lock(&self.risks);
         let before = std::mem::take(&mut *gone);
         for (node, replica) in asked {
             let last = before.get(replica).filter(|_| heard.answered(*node) == Some(false));
-            if let Some(why) = heard.file_gone(*replica).or_else(|| last.cloned()) {
-                gone.insert(*replica, why);
+            if let Some(risk) = heard.risk(*replica).or_else(|| last.cloned()) {
+                gone.insert(*replica, risk);
             }
         }
         gone.keys().filter(|replica| !before.contains_key(replica)).copied().collect()
@@ -67,9 +74,9 @@ pub async fn watch(node: Arc<Node>) {
         let asked: Vec<_> = attached.iter().flat_map(|attached| replicas(attached)).collect();
         let heard = hearing::ask_of(&node, asked.clone(), true).await;
         let here = |(at, replica): &(NodeId, ReplicaId)| {
-            (*at == node.identity.node).then(|| node.disks.file_gone(*replica)).flatten()
+            (*at == node.identity.node).then(|| node.disks.risk(*replica)).flatten()
         };
-        let heard = heard.with_gone(asked.iter().filter_map(|it| Some((it.1, here(it)?))));
+        let heard = heard.with_risks(asked.iter().filter_map(|it| Some((it.1, here(it)?))));
         for replica in node.volumes.gone.note(&asked, &heard) {
             tell(&node, &attached, replica);
         }
@@ -86,21 +93,25 @@ fn replicas(attached: &Attached) -> Vec<(NodeId, ReplicaId)> {
 fn tell(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
     let has_it = |attached: &&Arc<Attached>| replicas(attached).iter().any(|it| it.1 == replica);
     let Some(attached) = attached.iter().find(has_it) else { return };
-    let Some(why) = node.volumes.gone.why(replica) else { return };
+    let Some(risk) = node.volumes.gone.risk(replica) else { return };
     let place = place_of(node, attached, replica);
-    let text = format!("the replica on {place} is gone when its node's daemon ends: {why}");
+    let what = match risk {
+        Risk::FileGone(_) => "is gone when its node's daemon ends",
+        Risk::ReadOnly(_) => "can't be written",
+    };
+    let text = format!("the replica on {place} {what}: {}", risk.why());
     tracing::warn!(volume = attached.name(), "{text}");
     attached.event(text);
 }
 
-/// Why a replica is gone when its node's daemon ends, as that node says now. `None`: it is not, or
-/// the node does not answer.
-pub(super) async fn ask(node: &Arc<Node>, record: &ReplicaRecord) -> Option<String> {
+/// What is wrong with a replica that is served, as its node says now. `None`: nothing is, or the
+/// node does not answer.
+pub(super) async fn ask(node: &Arc<Node>, record: &ReplicaRecord) -> Option<Risk> {
     if record.node == node.identity.node {
-        return node.disks.file_gone(record.id);
+        return node.disks.risk(record.id);
     }
     let heard = hearing::ask_of(node, vec![(record.node, record.id)], false).await;
-    heard.file_gone(record.id)
+    heard.risk(record.id)
 }
 
 #[cfg(test)]

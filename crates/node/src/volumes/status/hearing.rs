@@ -10,7 +10,7 @@ use evenkeel_core::{NodeId, ReplicaId, View};
 use hyper::Method;
 
 use crate::coordinator::NodeLiveness;
-use crate::disks::Unserved;
+use crate::disks::{Risk, Unserved};
 use crate::node::Node;
 use crate::peer::requests::{CONDITIONS, PeerReplica, PeerReplicas};
 use crate::{admission, cluster};
@@ -26,7 +26,7 @@ pub(in crate::volumes) struct Heard {
     /// Whether each node that was asked has answered.
     nodes: BTreeMap<NodeId, bool>,
     unserved: BTreeMap<ReplicaId, Unserved>,
-    file_gone: BTreeMap<ReplicaId, String>,
+    risks: BTreeMap<ReplicaId, Risk>,
 }
 
 impl Heard {
@@ -35,21 +35,21 @@ impl Heard {
         self.nodes.get(&node).copied()
     }
 
-    /// Why a replica that is served is gone when its node's daemon ends, if that node has said so.
-    pub(super) fn file_gone(&self, replica: ReplicaId) -> Option<String> {
-        self.file_gone.get(&replica).cloned()
+    /// What is wrong with a replica that is served, if its node has said so.
+    pub(super) fn risk(&self, replica: ReplicaId) -> Option<Risk> {
+        self.risks.get(&replica).cloned()
     }
 
     /// With what was heard later.
     pub(super) fn extend(&mut self, later: Self) {
         self.nodes.extend(later.nodes);
         self.unserved.extend(later.unserved);
-        self.file_gone.extend(later.file_gone);
+        self.risks.extend(later.risks);
     }
 
-    /// With what is known besides of replicas that are gone then.
-    pub(super) fn with_gone(mut self, gone: impl Iterator<Item = (ReplicaId, String)>) -> Self {
-        self.file_gone.extend(gone);
+    /// With what is known besides to be wrong with replicas that are served.
+    pub(super) fn with_risks(mut self, risks: impl Iterator<Item = (ReplicaId, Risk)>) -> Self {
+        self.risks.extend(risks);
         self
     }
 
@@ -125,12 +125,12 @@ pub(in crate::volumes) async fn ask_nodes(
         heard.nodes.insert(id, answer.is_some());
         let told = answer.unwrap_or_default();
         heard.unserved.extend(told.iter().filter_map(PeerReplica::unserved));
-        heard.file_gone.extend(told.iter().filter_map(PeerReplica::told_gone));
+        heard.risks.extend(told.iter().filter_map(PeerReplica::risk));
     }
     heard
 }
 
-/// Those of its replicas that a node does not serve, or not for long. `None`: it does not answer.
+/// Those of its replicas that a node does not serve, or with which something is wrong. `None`: it does not answer.
 /// One of older software does not know the question, and says nothing of its replicas.
 async fn ask_one(
     node: &Node,
@@ -152,7 +152,8 @@ async fn ask_one(
     }
 }
 
-/// What this node answers: of these replicas those that it does not serve, or not for long.
+/// What this node answers: of these replicas those that it does not serve, or with which something
+/// is wrong.
 pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
     let name = &node.identity.name;
     let unadmitted = (!admission::may_serve_replicas(node)).then(|| {
@@ -163,7 +164,7 @@ pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
     let ids = asked.replicas.iter().filter_map(|id| id.parse::<ReplicaId>().ok());
     let of = |id: ReplicaId| match unadmitted.clone().or_else(|| node.disks.why_not_served(id)) {
         Some(unserved) => Some(PeerReplica::new(id, &unserved)),
-        None => node.disks.file_gone(id).map(|why| PeerReplica::file_gone(id, why)),
+        None => node.disks.risk(id).map(|risk| PeerReplica::at_risk(id, &risk)),
     };
     ids.filter_map(of).collect()
 }

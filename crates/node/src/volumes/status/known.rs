@@ -27,7 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     let mut volumes = Vec::new();
     for attached in node.volumes.all() {
-        volumes.extend(status::of_attached(node, &attached).await);
+        if let Some(status) = status::of_attached(node, &attached).await {
+            volumes.push(primaries::with_others(node, status).await);
+        }
     }
     let mut ours = on_disks(node, |_| true).await;
     ours.retain(|id, _| volumes.iter().all(|volume| volume.id != id.to_string()));
@@ -208,7 +210,8 @@ fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
     let (node, volume) = (node.clone(), newest.superblock.volume.to_string());
     let answer = tokio::spawn(async move {
         let member = node.coordinator.node(at)?;
-        primaries::told_by(&node, &member, &volume, false).await
+        let status = primaries::told_by(&node, &member, &volume, false).await?;
+        Some(primaries::beside(&node, node.coordinator.node_ref(at), status).await)
     });
     (at, answer)
 }

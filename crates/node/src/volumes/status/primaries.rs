@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use evenkeel_api::routes;
-use evenkeel_api::types::{PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
+use evenkeel_api::types::{NodeRef, PrimaryStatus, StatusSource, VolumeAnswer, VolumeStatus};
 use evenkeel_core::NodeId;
 use hyper::Method;
 
@@ -43,14 +43,27 @@ pub(super) async fn tell(node: &Arc<Node>, found: &Found, forwarded: bool) -> Op
 
 /// What the primary here says, with what the others of a shared volume do.
 pub(super) async fn with_others(node: &Arc<Node>, status: VolumeStatus) -> VolumeStatus {
-    let is_other = |primary: &&PrimaryStatus| !primary.here;
+    beside(node, node.reference(), status).await
+}
+
+/// What the primary on this node says, with what the others of a shared volume do, each of which is
+/// asked, but for the one here.
+pub(super) async fn beside(
+    node: &Arc<Node>,
+    teller: NodeRef,
+    status: VolumeStatus,
+) -> VolumeStatus {
+    let own = node.reference().id;
+    let is_other = |primary: &&PrimaryStatus| {
+        !primary.here && primary.node.id != teller.id && primary.node.id != own
+    };
     let others = status.primaries.iter().filter(is_other).filter_map(|p| p.node.id.parse().ok());
     let (others, id): (Vec<NodeId>, _) = (others.collect(), status.id.clone());
     if others.is_empty() {
         return status;
     }
-    let here = Told { node: node.reference(), status: status.clone() };
-    together(node, vec![here], others, &id).await.unwrap_or(status)
+    let told = Told { node: teller, status: status.clone() };
+    together(node, vec![told], others, &id).await.unwrap_or(status)
 }
 
 /// Asks these nodes, all at the same time.
@@ -69,7 +82,7 @@ async fn together(
             (node.coordinator.node_ref(id), member, status)
         }));
     }
-    let mut notes = Vec::new();
+    let (mut notes, mut silent) = (Vec::new(), Vec::new());
     for answer in asked {
         let Ok((reference, member, status)) = answer.await else { continue };
         // On the coordinator's own node it has just come back, and the coordinator hears it in a
@@ -84,14 +97,22 @@ async fn together(
                 }
                 told.push(Told { node: reference, status });
             }
-            None => notes.push(messages::silent_primary(&reference.name, &node.identity.name)),
+            None => {
+                notes.push(messages::silent_primary(&reference.name, &node.identity.name));
+                silent.push(reference.id);
+            }
         }
     }
     // Who has not attached it tells it better than nobody, and worse than who has.
     if told.iter().any(|told| told.status.source == StatusSource::Primary) {
         told.retain(|told| told.status.source == StatusSource::Primary);
     }
-    together::worst(told, notes, unix_seconds())
+    let mut status = together::worst(told, notes, unix_seconds())?;
+    // The coordinator may have heard it a moment ago, or be away itself.
+    for primary in status.primaries.iter_mut().filter(|it| silent.contains(&it.node.id)) {
+        primary.alive = false;
+    }
+    Some(status)
 }
 
 /// From the primary on another node, if it answers.

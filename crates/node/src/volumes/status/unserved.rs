@@ -52,7 +52,8 @@ async fn ask(node: &Arc<Node>, found: &Found, record: &ReplicaRecord) -> Option<
 /// Refuses to bring a replica back that does not come back.
 ///
 /// # Errors
-/// If its node says that it is gone, or will be when the daemon ends, or its disk is bad.
+/// If its node says that it is gone, or will be when the daemon ends, or its disk is bad or can't be
+/// written.
 pub(in crate::volumes) async fn refuse_lost(
     node: &Arc<Node>,
     found: &Found,
@@ -64,7 +65,7 @@ pub(in crate::volumes) async fn refuse_lost(
         Some(unserved) if !unserved.passes() => Err(unusable(what, unserved.to_string())),
         Some(_) => Ok(()),
         None => match gone::ask(node, record).await {
-            Some(why) => Err(unusable(what, messages::file_gone(record.state, &why))),
+            Some(risk) => Err(unusable(what, messages::at_risk(record.state, &risk, true))),
             None => Ok(()),
         },
     }

@@ -9,7 +9,7 @@ use evenkeel_api::types::{
 };
 use evenkeel_core::ReplicaState as State;
 use evenkeel_core::view::Cause;
-use evenkeel_node::disks::Unserved;
+use evenkeel_node::disks::{Risk, Unserved};
 use evenkeel_node::volumes::status::condition::{Account, ReplicaFacts, Wait, conclude};
 
 use super::super::{line, list};
@@ -33,6 +33,8 @@ struct Teller {
     first: State,
     /// For how many seconds its requests have waited, where that matters.
     waited: Option<u64>,
+    /// Whether the coordinator answers node n1, which then knows of nodes' heartbeats.
+    hears_coordinator: bool,
 }
 
 impl Teller {
@@ -43,7 +45,17 @@ impl Teller {
         account: Account,
     ) -> Self {
         let (wanted, first, waited) = (Vec::new(), State::InSync, None);
-        Self { heading, source, account, attached, wanted, first, waited }
+        let hears_coordinator = source != StatusSource::Replica;
+        Self { heading, source, account, attached, wanted, first, waited, hears_coordinator }
+    }
+
+    /// What may be known of the second replica, and how that is called.
+    fn seconds(&self) -> Vec<(&'static str, ReplicaFacts)> {
+        let mut all = seconds(self.source);
+        for (_, facts) in all.iter_mut().filter(|_| !self.hears_coordinator) {
+            facts.node_alive = None;
+        }
+        all
     }
 
     fn primary(heading: &str, node: &'static str, account: Account) -> Self {
@@ -96,6 +108,14 @@ fn primaries() -> Vec<Teller> {
     vec![
         Teller::primary("it serves", "n1", Account::Serving),
         Teller::primary("it serves", "n3", Account::Serving),
+        Teller {
+            hears_coordinator: false,
+            ..Teller::primary(
+                "it serves, and the coordinator does not answer",
+                "n1",
+                Account::Serving,
+            )
+        },
         Teller::primary("it is being attached", "n1", Account::Starting(waits(starting, None))),
         Teller::primary(
             "its block device is being made, since less than 30 s ago",
@@ -161,7 +181,7 @@ fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
         leaves: false,
         apart: false,
         unserved: None,
-        file_gone: None,
+        risk: None,
         connected: None,
         may_lack: false,
         node_alive: Some(true),
@@ -175,7 +195,11 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
     let of = |state, cause| replica("n2", state, cause);
     let away = || Unserved::Away("its disk is absent".into());
     let gone = || Unserved::Gone("node n2 has no such replica: its file was deleted".into());
-    let deleted = || Some("disk fast of node n2: there is no file at /fast/r any more".to_owned());
+    let gone_file = "disk fast of node n2: there is no file at /fast/r any more";
+    let deleted = || Some(Risk::FileGone(gone_file.into()));
+    let read_only = || {
+        Some(Risk::ReadOnly("disk fast of node n2: its file system is read-only: mount it".into()))
+    };
     let known = |alive| ReplicaFacts { node_alive: alive, ..of(State::InSync, Cause::None) };
     let session = |up| ReplicaFacts { connected: Some(up), ..of(State::InSync, Cause::None) };
     // A primary says of each whether it has a session.
@@ -198,7 +222,11 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             ("in-sync, its disk absent", ReplicaFacts { unserved: Some(away()), ..session(false) }),
             (
                 "in-sync, answers, its file deleted",
-                ReplicaFacts { file_gone: deleted(), ..session(true) },
+                ReplicaFacts { risk: deleted(), ..session(true) },
+            ),
+            (
+                "in-sync, answers, its disk read-only",
+                ReplicaFacts { risk: read_only(), ..session(true) },
             ),
             (
                 "in-sync, left a request unanswered, leaves when the coordinator answers",
@@ -233,7 +261,11 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             ),
             (
                 "in-sync, node alive, its file deleted and open still",
-                ReplicaFacts { file_gone: deleted(), ..known(Some(true)) },
+                ReplicaFacts { risk: deleted(), ..known(Some(true)) },
+            ),
+            (
+                "in-sync, node alive, its disk read-only",
+                ReplicaFacts { risk: read_only(), ..known(Some(true)) },
             ),
             (
                 "in-sync, node alive, its file deleted",
@@ -316,7 +348,7 @@ fn table() -> String {
         let _ = writeln!(text, "\n### {heading}\n\n`source` in JSON: `{word}`\n");
         text.push_str("| Replica on n2 | `status` | `list` | `--json` | `--check` |\n");
         text.push_str("|---|---|---|---|---:|\n");
-        for (second, facts) in seconds(teller.source) {
+        for (second, facts) in teller.seconds() {
             let volume = status(&teller, facts);
             let code = verdict(std::slice::from_ref(&volume), true).code();
             let cells = [second.to_owned(), page(&volume), row(&volume), json(&volume)];
@@ -330,7 +362,7 @@ fn table() -> String {
 #[test]
 fn one_look_says_what_the_other_says() {
     for teller in tellers() {
-        for (second, facts) in seconds(teller.source) {
+        for (second, facts) in teller.seconds() {
             let volume = status(&teller, facts);
             assert_eq!(page(&volume), line(&volume), "{}: {second}", teller.heading);
         }
@@ -355,12 +387,12 @@ fn the_page_has_every_state() {
 #[test]
 fn a_code_of_0_needs_everybody_to_have_answered() {
     for teller in tellers() {
-        for (second, facts) in seconds(teller.source) {
+        for (second, facts) in teller.seconds() {
             let volume = status(&teller, facts);
             let all_answer =
                 volume.mirrors[0].replicas.iter().all(|r| r.reach == ReplicaReach::Answers);
             let is_missed =
-                volume.wanted_on.iter().any(|on| on.why.is_some() || on.alive == Some(false));
+                volume.wanted_on.iter().any(|on| on.why.is_some() || on.alive != Some(true));
             let good = volume.health == VolumeHealth::InSync
                 && teller.waited.is_none()
                 && !is_missed

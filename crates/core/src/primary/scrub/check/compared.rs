@@ -18,6 +18,16 @@ pub(super) struct Compared {
     digests: Vec<(ReplicaSet, Vec<BlockDigest>)>,
 }
 
+/// Who has said what it holds of a piece, and of how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::primary) struct Extent {
+    pub mirror: usize,
+    pub holders: ReplicaSet,
+    pub bytes: u64,
+    /// Whether there were two replicas or more.
+    pub was_compared: bool,
+}
+
 /// A run of blocks that some replicas of a mirror have wrong, all of them in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::primary) struct Difference {
@@ -97,10 +107,14 @@ impl Compared {
         self.digests.len() > 1
     }
 
-    /// The mirror, who has said what it holds, and of how many bytes.
-    pub fn extent(&self) -> (usize, ReplicaSet, u64) {
-        let holders = self.digests.iter().fold(0, |set, (bit, _)| set | bit);
-        (self.mirror, holders, self.bytes.end - self.bytes.start)
+    /// Who has said what it holds, and of how much.
+    pub fn extent(&self) -> Extent {
+        Extent {
+            mirror: self.mirror,
+            holders: self.digests.iter().fold(0, |set, (bit, _)| set | bit),
+            bytes: self.bytes.end - self.bytes.start,
+            was_compared: self.was_compared(),
+        }
     }
 
     fn blocks(&self) -> u64 {

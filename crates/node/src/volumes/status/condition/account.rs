@@ -68,6 +68,11 @@ impl Account {
         }
     }
 
+    /// Whether its last primary has ended without having all replicas made equal.
+    pub(super) const fn may_differ(&self) -> bool {
+        matches!(self, Self::Forgotten { .. } | Self::Silent { alive: false, .. })
+    }
+
     /// What use the volume is in, as far as this account goes.
     pub(super) const fn usage(&self) -> Usage {
         match self {

@@ -20,7 +20,7 @@ pub(super) fn replica(
         leaves: false,
         apart: false,
         unserved: None,
-        file_gone: None,
+        risk: None,
         connected,
         may_lack: false,
         node_alive,
@@ -171,11 +171,37 @@ fn a_replica_whose_file_is_gone_does_not_count_though_its_node_is_there() {
     assert!(reason.contains("no disk of this node has it"), "{reason}");
 }
 
+fn file_gone(why: &str) -> Option<Risk> {
+    Some(Risk::FileGone(why.into()))
+}
+
+#[test]
+fn a_replica_that_cannot_be_written_is_degraded_though_nobody_writes_to_it() {
+    let risk = Some(Risk::ReadOnly("disk fast of node n3: its file system is read-only".into()));
+    for connected in [YES, None] {
+        let read_only = ReplicaFacts { risk: risk.clone(), ..in_sync(connected, YES) };
+        let (summary, health, reason) = detached(&[in_sync(YES, YES), read_only.clone()]);
+        assert_eq!((summary.as_str(), health), ("[U!]", VolumeHealth::Degraded));
+        assert!(reason.contains("can't be written: disk fast of node n3"), "{reason}");
+        assert!(reason.contains("it leaves the mirror by itself"), "{reason}");
+        // The others are of no help if they don't answer, or are no better.
+        for other in [in_sync(NO, NO), read_only.clone()] {
+            let status = concluded(&Account::Serving, &[read_only.clone(), other]);
+            let reason = status.mirrors[0].replicas[0].reason.clone().unwrap();
+            assert!(reason.contains("copy what it holds while it can be read"), "{reason}");
+        }
+    }
+    let silent = ReplicaFacts { risk, ..in_sync(None, NO) };
+    let (letters, health, reason) = detached(&[silent]);
+    assert_eq!((letters.as_str(), health), ("[?]", VolumeHealth::Unreachable));
+    assert!(reason.contains("when node n3 last answered, it could not be written"), "{reason}");
+}
+
 #[test]
 fn a_replica_that_is_gone_when_its_daemon_ends_is_degraded_though_it_answers() {
-    let why = Some("disk fast of node n3: there is no file at /fast/x any more".to_owned());
+    let risk = file_gone("disk fast of node n3: there is no file at /fast/x any more");
     for connected in [YES, None] {
-        let gone = ReplicaFacts { file_gone: why.clone(), ..in_sync(connected, YES) };
+        let gone = ReplicaFacts { risk: risk.clone(), ..in_sync(connected, YES) };
         let (summary, health, reason) = detached(&[in_sync(YES, YES), gone]);
         assert_eq!((summary.as_str(), health), ("[U!]", VolumeHealth::Degraded));
         assert!(reason.contains("gone when its node's daemon ends: disk fast of node n3"));
@@ -183,12 +209,12 @@ fn a_replica_that_is_gone_when_its_daemon_ends_is_degraded_though_it_answers() {
         assert!(reason.contains("never a copy"), "a stale one would be put there: {reason}");
     }
     // Worse is known.
-    let away = ReplicaFacts { file_gone: why.clone(), ..in_sync(NO, YES) };
+    let away = ReplicaFacts { risk: risk.clone(), ..in_sync(NO, YES) };
     assert_eq!(detached(&[away]).1, VolumeHealth::Unreachable);
-    let spare = ReplicaFacts { file_gone: why.clone(), ..replica(ReplicaState::Spare, None, YES) };
+    let spare = ReplicaFacts { risk: risk.clone(), ..replica(ReplicaState::Spare, None, YES) };
     let (summary, health, _) = detached(&[in_sync(YES, YES), spare]);
     assert_eq!((summary.as_str(), health), ("[U!]", VolumeHealth::Degraded));
-    let faulty = ReplicaFacts { file_gone: why, ..replica(ReplicaState::Faulty, YES, YES) };
+    let faulty = ReplicaFacts { risk, ..replica(ReplicaState::Faulty, YES, YES) };
     let (summary, _, reason) = detached(&[in_sync(YES, YES), faulty]);
     assert_eq!(summary, "[UF]");
     assert!(!reason.contains("re-add"), "that would end with an error: {reason}");
@@ -196,7 +222,7 @@ fn a_replica_that_is_gone_when_its_daemon_ends_is_degraded_though_it_answers() {
 
 #[test]
 fn of_a_silent_node_it_is_not_said_that_its_replica_is_served_still() {
-    let why = Some("disk fast of node n3: there is no file at /fast/x any more".to_owned());
+    let risk = file_gone("disk fast of node n3: there is no file at /fast/x any more");
     let then = "; when node n3 last answered, its file was gone: disk fast of node n3: there is no";
     for (state, connected, alive, letters) in [
         (ReplicaState::InSync, NO, YES, "[?]"),
@@ -205,7 +231,7 @@ fn of_a_silent_node_it_is_not_said_that_its_replica_is_served_still() {
         (ReplicaState::Stale, NO, NO, "[_]"),
         (ReplicaState::Faulty, NO, NO, "[F]"),
     ] {
-        let gone = ReplicaFacts { file_gone: why.clone(), ..replica(state, connected, alive) };
+        let gone = ReplicaFacts { risk: risk.clone(), ..replica(state, connected, alive) };
         let status = concluded(&Account::Detached, &[gone]);
         assert_eq!(status.mirrors[0].summary, letters);
         let reason = status.reason.unwrap();
@@ -213,7 +239,7 @@ fn of_a_silent_node_it_is_not_said_that_its_replica_is_served_still() {
         assert!(!status.mirrors[0].replicas[0].lost, "{reason}");
     }
     // Nothing is wrong with a spare but that.
-    let spare = ReplicaFacts { file_gone: why, ..replica(ReplicaState::Spare, None, NO) };
+    let spare = ReplicaFacts { risk, ..replica(ReplicaState::Spare, None, NO) };
     let (letters, _, reason) = detached(&[spare]);
     assert_eq!(letters, "[S]");
     assert!(reason.contains(&then[2..]), "{reason}");
@@ -571,10 +597,9 @@ fn an_attach_elsewhere_is_advised_only_where_an_in_sync_replica_answers() {
     for of_n3 in [in_sync(None, NO), in_sync(None, None), rebuilt] {
         let why = reason(&[of_n3.clone(), stale.clone()]);
         assert!(!why.contains("attach the volume"), "{of_n3:?}: {why}");
-        assert!(why.ends_with("start that node, or first one with an in-sync replica of mirror 0, of which none is known to answer"), "{why}");
-        assert!(
-            reason(&[of_n3, in_sync(None, YES)]).ends_with("or attach the volume on another one")
-        );
+        assert!(why.contains("start that node, or first one with an in-sync replica of mirror 0, of which none is known to answer"), "{why}");
+        let why = reason(&[of_n3, in_sync(None, YES)]);
+        assert!(why.contains("or attach the volume on another one"), "{why}");
     }
 }
 
@@ -609,6 +634,64 @@ fn a_replica_of_a_stopped_volume_is_not_said_to_return_by_itself() {
     assert!(!status.mirrors[0].replicas[0].lost);
 }
 
+/// Whoever repairs the disk before the volume is assembled has to know of it.
+#[test]
+fn why_a_replica_of_a_stopped_volume_is_bad_is_said_beside_that_it_is_stopped() {
+    let why = "disk d of node n3: its file system is read-only".to_owned();
+    let bad = ReplicaFacts { unserved: Some(Unserved::Unusable(why)), ..in_sync(None, YES) };
+    let stopped = Account::Stopped("music".into());
+    let status = concluded(&stopped, &[in_sync(None, YES), bad]);
+    assert_eq!(status.health, VolumeHealth::Unreachable);
+    let reason = status.reason.unwrap();
+    assert!(reason.starts_with("it is stopped until `evenkeel volume assemble music`"), "{reason}");
+    assert!(reason.contains("disk d of node n3: its file system is read-only"), "{reason}");
+}
+
+#[test]
+fn after_the_death_of_a_primary_in_sync_replicas_are_said_to_differ_perhaps() {
+    let silent = Account::Silent { node: "n2".into(), alive: false, teller: "n1".into() };
+    let faulty = replica(ReplicaState::Faulty, None, YES);
+    let both = [in_sync(None, YES), in_sync(None, YES), faulty];
+    let reason = concluded(&silent, &both).reason.unwrap();
+    let differ = "in-sync replicas may differ in up to 1024 regions of 1M, where it wrote last";
+    assert!(reason.contains(differ), "{reason}");
+    assert!(reason.contains("it failed"), "{reason}");
+    let reason = concluded(&silent, &both[1..]).reason.unwrap();
+    assert!(!reason.contains("may differ"), "one is equal to itself: {reason}");
+    for account in [Account::Detached, Account::Serving, Account::Stopped("music".into())] {
+        let reason = concluded(&account, &both).reason.unwrap_or_default();
+        assert!(!reason.contains("may differ"), "{reason}");
+    }
+}
+
+#[test]
+fn what_a_replica_knew_to_be_bad_is_said_though_nothing_is_known_of_now() {
+    let faulty = replica(ReplicaState::Faulty, None, None);
+    let status = concluded(&of_replica(), &[in_sync(None, None), in_sync(None, None), faulty]);
+    assert_eq!((status.health, &*status.mirrors[0].summary), (VolumeHealth::Unknown, "[??F]"));
+    assert!(status.reason.unwrap().contains("; replica n3:fast: it failed"));
+}
+
+#[test]
+fn what_a_verify_found_counts_while_nothing_worse_is_known() {
+    let found = json!({"at": 1, "different": 0, "damaged": 4096, "unreadable": 0, "repaired": 0});
+    let told = |facts: &[ReplicaFacts]| {
+        let mut status = concluded(&Account::Detached, facts);
+        status.mirrors[0].replicas[0].found_wrong = serde_json::from_value(found.clone()).unwrap();
+        conclude(&mut status, &Account::Detached, &[facts.to_vec()]);
+        (status.health, status.reason.unwrap_or_default())
+    };
+    let (health, reason) = told(&[in_sync(None, YES)]);
+    assert_eq!(health, VolumeHealth::Degraded);
+    assert!(reason.contains("4K contradict their checksums: write these blocks again"), "{reason}");
+    let (health, reason) = told(&[in_sync(None, YES), in_sync(None, YES)]);
+    assert_eq!(health, VolumeHealth::Degraded);
+    assert!(reason.ends_with("repair them by `evenkeel volume verify music --repair`"), "{reason}");
+    let (health, reason) = told(&[in_sync(None, NO), in_sync(None, YES)]);
+    assert_eq!(health, VolumeHealth::Unreachable);
+    assert!(!reason.contains("checksums"), "{reason}");
+}
+
 /// Every replica of which anything can be known.
 fn all() -> Vec<ReplicaFacts> {
     let states = [
@@ -622,15 +705,17 @@ fn all() -> Vec<ReplicaFacts> {
     let mut all = Vec::new();
     for (state, connected) in states.iter().flat_map(|s| [YES, NO, None].map(|c| (*s, c))) {
         for (unserved, alive) in unserved.iter().flat_map(|u| [YES, NO, None].map(|a| (u, a))) {
-            for bits in 0..24 {
+            for bits in 0..36 {
                 let (leaves, apart) = (bits & 1 != 0, bits & 2 != 0);
-                let file_gone = (bits >= 12).then(|| "its file was deleted".to_owned());
+                let why = "so it is".to_owned();
+                let risks = [None, Some(Risk::FileGone(why.clone())), Some(Risk::ReadOnly(why))];
+                let risk = risks[bits / 12].clone();
                 let unserved = unserved.clone();
                 all.push(ReplicaFacts {
                     leaves,
                     apart,
                     unserved,
-                    file_gone,
+                    risk,
                     answered: [None, YES, NO][bits % 12 / 4],
                     ..replica(state, connected, alive)
                 });
@@ -649,7 +734,7 @@ fn nothing_is_called_in_sync_that_nobody_has_said_to_be_there() {
             Some(connected) => connected,
         } && !facts.leaves;
         if facts.state == ReplicaState::InSync {
-            let stays = answers && facts.file_gone.is_none();
+            let stays = answers && facts.risk.is_none();
             assert_eq!(letters == "[U]", stays, "{facts:?}");
             assert_eq!(health == VolumeHealth::InSync, stays, "{facts:?}");
         }

@@ -5,8 +5,21 @@ const ASKED: [(NodeId, ReplicaId); 2] = [(NODES.0, ReplicaId(11)), (NODES.1, Rep
 
 fn heard(answered: [bool; 2], gone: &[u128]) -> Heard {
     let nodes = [(NODES.0, answered[0]), (NODES.1, answered[1])];
-    let gone = gone.iter().map(|id| (ReplicaId(*id), "its file was deleted".to_owned()));
-    Heard::of_nodes(nodes).with_gone(gone)
+    let gone = gone.iter().map(|id| (ReplicaId(*id), deleted()));
+    Heard::of_nodes(nodes).with_risks(gone)
+}
+
+fn deleted() -> Risk {
+    Risk::FileGone("its file was deleted".into())
+}
+
+#[test]
+fn whose_disks_cannot_be_written_is_told_apart() {
+    let gone = Gone::default();
+    let read_only = Risk::ReadOnly("its file system is read-only".into());
+    let told = heard([true, true], &[11]).with_risks([(ReplicaId(12), read_only)].into_iter());
+    assert_eq!(gone.note(&ASKED, &told), [ReplicaId(11), ReplicaId(12)]);
+    assert_eq!(gone.unwritable(), [ReplicaId(12)].into());
 }
 
 #[test]
@@ -14,10 +27,10 @@ fn what_is_gone_is_news_once_and_no_more_when_it_is_back() {
     let gone = Gone::default();
     assert_eq!(gone.note(&ASKED, &heard([true, true], &[12])), [ReplicaId(12)]);
     assert_eq!(gone.note(&ASKED, &heard([true, true], &[12])), []);
-    assert_eq!(gone.why(ReplicaId(12)).as_deref(), Some("its file was deleted"));
-    assert_eq!(gone.why(ReplicaId(11)), None);
+    assert_eq!(gone.risk(ReplicaId(12)), Some(deleted()));
+    assert_eq!(gone.risk(ReplicaId(11)), None);
     assert_eq!(gone.note(&ASKED, &heard([true, true], &[])), []);
-    assert_eq!(gone.why(ReplicaId(12)), None);
+    assert_eq!(gone.risk(ReplicaId(12)), None);
     assert_eq!(gone.note(&ASKED, &heard([true, true], &[12])), [ReplicaId(12)], "anew");
 }
 
@@ -26,9 +39,9 @@ fn what_a_silent_node_said_last_stays_and_what_is_asked_no_more_is_forgotten() {
     let gone = Gone::default();
     gone.note(&ASKED, &heard([true, true], &[11, 12]));
     assert_eq!(gone.note(&ASKED, &heard([true, false], &[])), []);
-    assert_eq!((gone.why(ReplicaId(11)), gone.why(ReplicaId(12)).is_some()), (None, true));
+    assert_eq!((gone.risk(ReplicaId(11)), gone.risk(ReplicaId(12)).is_some()), (None, true));
     gone.note(&[], &Heard::default());
-    assert_eq!(gone.why(ReplicaId(12)), None);
+    assert_eq!(gone.risk(ReplicaId(12)), None);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn silent() -> ReplicaFacts {
         leaves: false,
         apart: false,
         unserved: None,
-        file_gone: None,
+        risk: None,
         connected: Some(false),
         may_lack: false,
         node_alive: Some(true),

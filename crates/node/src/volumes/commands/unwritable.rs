@@ -1,0 +1,85 @@
+//! Replicas whose disks can't be written any more leave their mirrors, also if nobody writes to
+//! them: else they would count as good until the next write, and keep their disks from being
+//! unmounted and repaired.
+//!
+//! A replica leaves by a view that all others adopt, and one that can't be written adopts none. So
+//! nobody leaves while any mirror would be left with such ones alone: these can be read as long as
+//! the view stays as it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::primary::{Command, PrimaryStatus};
+use evenkeel_core::{MirrorView, ReplicaId};
+
+use crate::cluster;
+use crate::node::Node;
+use crate::volumes::Attached;
+use crate::volumes::lookup::place_of;
+
+/// The pause between two looks at what is known.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Has replicas of all volumes leave that are attached here, until the daemon ends.
+pub async fn watch(node: Arc<Node>) {
+    let mut stopping = node.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+        for attached in node.volumes.all() {
+            see_to(&node, &attached).await;
+        }
+    }
+}
+
+async fn see_to(node: &Arc<Node>, attached: &Arc<Attached>) {
+    let known = node.volumes.gone.unwritable();
+    // Without the coordinator nobody can leave, and requests would wait for that.
+    if known.is_empty() || attached.phase().is_opening() || !node.coordinator.status().reachable {
+        return;
+    }
+    let Some(status) = node.data.volume_status(attached.id).await else { return };
+    let Some(primary) = status.primary else { return };
+    for replica in leaving(&primary, &known) {
+        let (node, attached) = (node.clone(), attached.clone());
+        tokio::spawn(async move { leave(&node, &attached, replica).await });
+    }
+}
+
+async fn leave(node: &Node, attached: &Attached, replica: ReplicaId) {
+    let place = place_of(node, attached, replica);
+    let command = node.data.command(attached.id, Command::FailDisk(replica));
+    match tokio::time::timeout(cluster::COMMAND, command).await {
+        Ok(Ok(())) => {
+            let text = format!("the replica on {place} has left: its disk can't be written");
+            tracing::warn!(volume = attached.name(), "{text}");
+            attached.event(text);
+        }
+        // It is tried again as long as it is so.
+        other => tracing::warn!(volume = attached.name(), place, ?other, "it has not left yet"),
+    }
+}
+
+/// The replicas that are to leave: in-sync ones that can't be written, if each mirror has an in-sync
+/// one besides that answers.
+fn leaving(primary: &PrimaryStatus, unwritable: &BTreeSet<ReplicaId>) -> Vec<ReplicaId> {
+    let Some(view) = primary.view.as_ref().filter(|_| primary.serving) else { return Vec::new() };
+    let answers = |id: ReplicaId| {
+        let mut peers = primary.replicas.iter();
+        peers.any(|peer| peer.replica == id && peer.connected && peer.leaving.is_none())
+    };
+    let goes_on = |mirror: &MirrorView| {
+        mirror.in_sync().any(|record| !unwritable.contains(&record.id) && answers(record.id))
+    };
+    if !view.mirrors.iter().all(goes_on) {
+        return Vec::new();
+    }
+    let in_sync = view.mirrors.iter().flat_map(MirrorView::in_sync);
+    in_sync.map(|record| record.id).filter(|id| unwritable.contains(id) && answers(*id)).collect()
+}
+
+#[cfg(test)]
+mod tests;
