@@ -6,7 +6,8 @@
 //!
 //! Prints the device's path, and serves until a line comes on standard input: then it detaches, or
 //! says why not and goes on. At the end of its input it goes on until it is killed. With `silent`
-//! it answers no request, with `unflushed` no flush, and prints `asked` at each of these.
+//! it answers no request, with `unflushed` no flush once it is attached, and prints `asked` at each
+//! of these.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,7 +17,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use evenkeel_attach::{Filesystems, Kind, Options, Place};
 use evenkeel_core::{Extent, Operation, Reply, RequestError};
@@ -71,9 +72,10 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
         },
         resume: more.contains(&"resume"),
     };
+    let is_attached = Arc::new(AtomicBool::new(false));
     let unanswered = match more {
         [.., "silent"] => Unanswered::All,
-        [.., "unflushed"] => Unanswered::Flushes,
+        [.., "unflushed"] => Unanswered::Flushes { once: is_attached.clone() },
         _ => Unanswered::None,
     };
     let serve = move |maker: FrontendMaker| {
@@ -85,6 +87,7 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
         spawned.map(|_| ()).map_err(|error| error.to_string())
     };
     let attached = evenkeel_attach::attach(&place, &options, serve)?;
+    is_attached.store(true, Ordering::Release);
     println!("{} {}", attached.link.display(), attached.device.display());
     io::stdout().flush()?;
     for line in io::stdin().lock().lines() {
@@ -100,18 +103,22 @@ fn attach(runtime: &str, name: &str, file: &str, more: &[&str]) -> Result<(), Bo
 }
 
 /// The requests that are not answered.
-#[derive(Clone, Copy)]
 enum Unanswered {
     None,
-    Flushes,
+    /// The kernel flushes a device also while it is made: this is answered.
+    Flushes {
+        once: Arc<AtomicBool>,
+    },
     All,
 }
 
 impl Unanswered {
-    fn includes(self, operation: &Operation<Buffer>) -> bool {
+    fn includes(&self, operation: &Operation<Buffer>) -> bool {
         match self {
             Self::None => false,
-            Self::Flushes => matches!(operation, Operation::Flush),
+            Self::Flushes { once } => {
+                matches!(operation, Operation::Flush) && once.load(Ordering::Acquire)
+            }
             Self::All => true,
         }
     }
