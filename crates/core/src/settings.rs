@@ -57,6 +57,15 @@ pub struct LagSettings {
     pub pause: (Duration, Duration),
 }
 
+/// When a replica that returns and leaves again, time after time, stays away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReturnSettings {
+    /// One that leaves so soon after its return has returned in vain.
+    pub within: Duration,
+    /// How long it stays away after the third time in a row, and at most. Doubled each time.
+    pub pause: (Duration, Duration),
+}
+
 /// The times by which a primary and its replicas work. Each node has its own: what both sides have
 /// to agree upon is in the view ([`crate::view::Lease`]), and no claim about the data rests on
 /// these.
@@ -89,6 +98,8 @@ pub struct Settings {
     pub stabilize_after: Duration,
     /// When a replica is too slow for its mirror.
     pub lag: LagSettings,
+    /// When a replica that returns in vain stays away.
+    pub returns: ReturnSettings,
     /// How long a replica may be stale before a spare stands in for it. For a faulty one it does at
     /// once.
     pub spare_takes_over_after: Duration,
@@ -112,6 +123,10 @@ impl Default for Settings {
                 times: 16,
                 least: Duration::from_millis(100),
                 pause: (Duration::from_secs(30), Duration::from_secs(600)),
+            },
+            returns: ReturnSettings {
+                within: Duration::from_secs(60),
+                pause: (Duration::from_secs(5), Duration::from_secs(60)),
             },
             spare_takes_over_after: Duration::from_secs(600),
         }

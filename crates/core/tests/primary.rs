@@ -286,6 +286,37 @@ fn a_primary_tells_when_it_tries_to_reach_a_stale_replica_again() {
     assert_eq!(retry(&bench), None);
 }
 
+/// Its disk answers pings, and no write: it leaves as late, returns, leaves again. From the third
+/// time on it stays away longer and longer, and the status says so and until when.
+#[test]
+fn a_replica_that_returns_in_vain_stays_away_longer_and_longer() {
+    let mut bench = Bench::serving();
+    let is_member = |bench: &Bench| bench.newest.mirrors[0].replicas[1].state.takes_writes();
+    const TICK: Duration = Duration::from_millis(500);
+    let mut away = Vec::new();
+    for _ in 0..8 {
+        let write = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+        let id = asked(&bench.request(write));
+        while is_member(&bench) {
+            bench.tick();
+        }
+        bench.say(SOURCE, Message::Done { id, result: Ok(()) });
+        let left = bench.now;
+        let status = bench.primary.status(left);
+        let peer = *status.replicas.iter().find(|peer| peer.replica == STALE).expect("it is known");
+        let announced = left + peer.retry_in.expect("it is stale and has no session");
+        while !is_member(&bench) {
+            assert!(bench.now <= announced + TICK, "it was to return at {announced:?}");
+            bench.tick();
+        }
+        away.push((peer.left_again, bench.now.since(left).as_secs()));
+    }
+    let expected =
+        [(None, 0), (None, 0), (Some(3), 5), (Some(4), 10), (Some(5), 20), (Some(6), 40)];
+    assert_eq!(away[..6], expected);
+    assert_eq!(away[6..], [(Some(7), 60), (Some(8), 60)]);
+}
+
 #[test]
 fn of_too_many_ranges_to_drain_the_oldest_are_forgotten() {
     let mut bench = Bench::serving();

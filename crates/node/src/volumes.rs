@@ -352,6 +352,7 @@ impl Volumes {
         match note {
             Note::Left(..)
             | Note::StandsIn(..)
+            | Note::StaysAway { .. }
             | Note::Suspended(_)
             | Note::OtherHistory(_)
             | Note::ViewRefused(..)

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::settings::{LagSettings, REGION};
+use evenkeel_core::settings::{LagSettings, REGION, ReturnSettings};
 use evenkeel_core::{
     Bitmap, Geometry, IntentLayout, Lease, NoCoordinatorPolicy, NoDataPolicy, Protocol, Settings,
 };
@@ -397,6 +397,7 @@ fn waits(s: &Settings) -> Duration {
     s.deadline * 8
         + s.reconnect_grace * 4
         + s.retry_pause.1 * 8
+        + s.returns.pause.1 * 2
         + no_data
         + s.coordinator_patience * 2
         + s.longest_hold * 8
@@ -496,6 +497,10 @@ fn settings(r: &mut Random) -> Settings {
             times: r.pick(&[0, 2, 2, 2]),
             least: shrink(base.lag.least) / r.between(1, 100) as u32,
             pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
+        },
+        returns: ReturnSettings {
+            within: shrink(base.returns.within),
+            pause: (shrink(base.returns.pause.0), shrink(base.returns.pause.0 * 2)),
         },
         spare_takes_over_after: shrink(base.deadline),
     }

@@ -404,6 +404,10 @@ pub struct ReplicaStatus {
     /// returns by itself.
     #[serde(default)]
     pub retry_seconds: Option<u64>,
+    /// How often in a row it has left its mirror within a minute of its return, if it is not tried
+    /// before that time because of this. Three times or more.
+    #[serde(default)]
+    pub left_again: Option<u32>,
     /// How far its rebuild is.
     pub rebuild: Option<Rebuild>,
     /// Reads that it has failed since it joined the attached volume: its disk could not read, or

@@ -512,9 +512,13 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
     // One that has diverged is reached, and does not return for that.
     let is_apart = replica.cause == Some(ReplicaCause::OtherHistory);
     if let Some(seconds) = replica.retry_seconds.filter(|_| !is_apart) {
-        table.note(match seconds {
-            0 => "it is being tried again".to_owned(),
-            some => format!("tries again in {}", span(Duration::from_secs(some))),
+        let pause = span(Duration::from_secs(seconds));
+        table.note(match (replica.left_again, seconds) {
+            (Some(times), 1..) => format!(
+                "left {times} times in a row, each time within a minute; taken in again in {pause}"
+            ),
+            (_, 0) => "it is being tried again".to_owned(),
+            (None, _) => format!("tries again in {pause}"),
         });
     }
     if replica.node_alive == Some(false) {

@@ -139,14 +139,18 @@ impl<P: Payload> Primary<P> {
         }
         let Some(peer) = self.membership.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        let settings = &cx.config.settings;
-        peer.left(cause, settings.retry_pause.1, &settings.lag, cx.now);
+        peer.left(cause, &cx.config.settings, cx.now);
+        let pause = peer.retry_at().since(cx.now);
+        let stays_away = peer.stays_away_after(cx.now);
         let (io, lower) = &mut self.io();
         io.session_ended(lower, replica);
         io.forget_target(mirror, bit);
         io.release_stability(mirror, bit);
         if state.is_some() {
             cx.note(Note::Left(replica, cause));
+        }
+        if let Some(times) = stays_away {
+            cx.note(Note::StaysAway { replica, times, pause });
         }
     }
 

@@ -281,6 +281,15 @@ pub enum Note {
         /// That of the fastest other one.
         others: Duration,
     },
+    /// A replica has returned in vain time after time, and stays away for a while.
+    StaysAway {
+        /// Which.
+        replica: ReplicaId,
+        /// How often in a row it has left soon after it was taken in.
+        times: u32,
+        /// How long it stays away.
+        pause: Duration,
+    },
     /// A replica could not read this range of the volume: it was read from another one, and
     /// rewritten.
     Rewritten {
@@ -366,6 +375,9 @@ pub struct PeerStatus {
     /// After how long it is connected to again, if it is stale and has no session; zero: at the
     /// next tick.
     pub retry_in: Option<Duration>,
+    /// How often in a row it has left soon after its return, if that is why it is not connected to
+    /// before.
+    pub left_again: Option<u32>,
     /// How far its rebuild is, if it is rebuilding.
     pub rebuild: Option<RebuildProgress>,
     /// Reads that it has failed since it is a member here: its disk could not read, or a checksum

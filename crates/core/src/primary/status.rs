@@ -62,6 +62,7 @@ impl<P: Payload> Primary<P> {
             outstanding,
             oldest,
             retry_in: is_awaited.then(|| peer.retry_at().since(now)),
+            left_again: peer.stays_away_after(now).filter(|_| is_awaited),
             rebuild: peer.progress().filter(|_| is_rebuilding),
             failed_reads: peer.disk().failed_reads(),
         })

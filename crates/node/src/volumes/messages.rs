@@ -53,6 +53,11 @@ pub(super) fn note(
             took.as_millis(),
             others.as_millis().max(1),
         ),
+        Note::StaysAway { replica, times, pause } => format!(
+            "the replica on {} left {times} times in a row, each time within a minute of its return: it is taken in again in {} s",
+            place(*replica),
+            pause.as_secs(),
+        ),
         Note::Verified { different: 0, damaged: 0, unreadable: 0, alone: 0 } => {
             "a verify found all in-sync replicas identical".into()
         }
@@ -99,7 +104,8 @@ pub(super) const fn named(note: &Note) -> Option<ReplicaId> {
         | Note::Admitted(replica)
         | Note::Completed { replica, .. }
         | Note::OtherHistory(replica)
-        | Note::Lagging { replica, .. } => Some(*replica),
+        | Note::Lagging { replica, .. }
+        | Note::StaysAway { replica, .. } => Some(*replica),
         Note::Serving { .. }
         | Note::Removed(..)
         | Note::Evicted(_)

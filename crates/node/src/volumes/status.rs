@@ -364,6 +364,7 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         outstanding: None,
         oldest_ms: None,
         retry_seconds: None,
+        left_again: None,
         rebuild: None,
         failed_reads: None,
         unserved: None,
@@ -457,6 +458,7 @@ fn add_sessions(
         replica.outstanding = Some(peer.outstanding);
         replica.failed_reads = Some(peer.failed_reads);
         replica.retry_seconds = peer.retry_in.map(|pause| pause.as_millis().div_ceil(1000) as u64);
+        replica.left_again = peer.left_again;
         replica.oldest_ms = peer.oldest.map(|age| age.as_millis() as u64);
         replica.rebuild =
             peer.rebuild.map(|progress| rebuild(node, attached, view, peer.replica, &progress));

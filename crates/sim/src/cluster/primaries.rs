@@ -367,6 +367,7 @@ impl Cluster {
             }
             Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
             Note::Lagging { .. }
+            | Note::StaysAway { .. }
             | Note::Left(..)
             | Note::Removed(..)
             | Note::StandsIn(..)

@@ -128,6 +128,9 @@ fn a_stale_replica_says_when_it_is_tried_again() {
     let expected =
         "  77aa0011  n2    fast  stale\n    why: it lacks writes\n    tries again in 7 s\n";
     assert!(text.ends_with(expected), "{text}");
+    volume.mirrors[0].replicas[1].left_again = Some(3);
+    let expected = "    left 3 times in a row, each time within a minute; taken in again in 7 s\n";
+    assert!(status(&volume).ends_with(expected), "{}", status(&volume));
     // The line is the same until something changes.
     assert!(!line(&volume).contains("again in"), "{}", line(&volume));
     volume.mirrors[0].replicas[1].cause = Some(ReplicaCause::OtherHistory);

@@ -15,7 +15,8 @@ use crate::ids::*;
 use crate::message::{RebuildProgress, ReplicaReport, SlotBits};
 use crate::policy::ReplicaSet;
 use crate::primary::membership::lag::Speed;
-use crate::settings::LagSettings;
+use crate::primary::membership::returns::Returns;
+use crate::settings::Settings;
 use crate::time::Instant;
 use crate::view::Cause;
 
@@ -47,6 +48,7 @@ pub(in crate::primary) struct Peer {
     answers_since: Instant,
     /// Since when it is known to be no member.
     absent_since: Option<Instant>,
+    returns: Returns,
     progress: Option<RebuildProgress>,
     speed: Speed,
 }
@@ -96,6 +98,7 @@ impl Peer {
             refused_views: 0,
             answers_since: now,
             absent_since: None,
+            returns: Returns::default(),
             progress: None,
             speed: Speed::default(),
         }
@@ -248,7 +251,15 @@ impl Peer {
 
     /// By the view it is a member, or is none.
     pub fn is_member_now(&mut self, is_member: bool, now: Instant) {
+        if is_member && self.absent_since.is_some() {
+            self.returns.taken_in(self.incarnation(), now);
+        }
         self.absent_since = if is_member { None } else { self.absent_since.or(Some(now)) };
+    }
+
+    /// How often in a row it has left soon after its return, if it stays away longer for that.
+    pub fn stays_away_after(&self, now: Instant) -> Option<u32> {
+        self.returns.stays_away_after(now)
     }
 
     /// A connection is wanted.
@@ -435,14 +446,15 @@ impl Peer {
     }
 
     /// It is no member any more, for this cause: what is known of it as one is over.
-    pub fn left(&mut self, cause: Cause, longest: Duration, lag: &LagSettings, now: Instant) {
+    pub fn left(&mut self, cause: Cause, settings: &Settings, now: Instant) {
         self.session.stand_down();
         self.disk = Disk::default();
         self.confirmed = None;
         self.refused_views = 0;
         self.progress = None;
-        let pause = (cause == Cause::Lagging).then(|| self.speed.pause(lag));
-        self.reconnection.left(pause, longest, now);
+        let of_slow = (cause == Cause::Lagging).then(|| self.speed.pause(&settings.lag));
+        let of_short = self.returns.left(cause, &settings.returns, now);
+        self.reconnection.left(of_slow.max(of_short), settings.retry_pause.1, now);
     }
 }
 

@@ -79,13 +79,9 @@ fn a_failed_disk_is_the_cause_whatever_else_is() {
     peer.is_late(true);
     peer.disk_mut().fail(Cause::NoSpace);
     assert_eq!(peer.cause_to_leave(at(1), SECOND), Some(Cause::NoSpace));
-    peer.left(Cause::NoSpace, MAX, &lag(), at(1));
+    peer.left(Cause::NoSpace, &Settings::default(), at(1));
     assert!(!peer.is_failing() && !peer.is_ready());
     assert_eq!(peer.cause_to_leave(at(1), SECOND), None);
-}
-
-fn lag() -> LagSettings {
-    LagSettings { window: SECOND, times: 2, least: SECOND, pause: (SECOND * 30, SECOND * 90) }
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn primary(mirrors: &[&[(u128, bool, bool)]]) -> PrimaryStatus {
         outstanding: 0,
         oldest: None,
         retry_in: None,
+        left_again: None,
         rebuild: None,
         failed_reads: 0,
     };

@@ -136,6 +136,7 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
         outstanding: 0,
         oldest: None,
         retry_in: None,
+        left_again: None,
         rebuild: None,
         failed_reads: 0,
     };
