@@ -136,6 +136,8 @@ impl NvmeServer {
         if let Some(before) = exports.insert(volume, served)
             && before.generation != generation
         {
+            // Nobody who is about to prove himself there gets in any more, either.
+            before.target.permit(&[], HostKeys::new(), is_read_only);
             before.target.end();
         }
         self.tell(&exports);

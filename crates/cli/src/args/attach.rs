@@ -135,7 +135,7 @@ pub struct ExportNvmeArgs {
     /// Make a new key for each of these hosts, which proves by it who it is
     #[arg(long)]
     pub generate_key: bool,
-    /// Make one for the node as well, which proves by it to the host that it is the right one
+    /// Make one for the node as well, by which a host that asks for it sees that it is the right one
     #[arg(long, requires = "generate_key")]
     pub both_ways: bool,
     /// Take keys from a file that only you may read: lines with a host's NQN, its secret

@@ -75,7 +75,12 @@ fn read(path: &Path) -> Result<Vec<NvmeSecrets>, Failure> {
     let what = format!("cannot take secrets from {}", path.display());
     let failed = |error: std::io::Error| Failure::new(&what, error);
     let mut file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.mode();
+    let of = file.metadata().map_err(failed)?;
+    if of.uid() != rustix::process::geteuid().as_raw() {
+        let why = "it belongs to another user, who knows what is in it";
+        return Err(Failure::new(what, why).advise("take a file of your own"));
+    }
+    let mode = of.mode();
     if mode & 0o077 != 0 {
         let why = format!("others may read or change it (its mode is {:04o})", mode & 0o7777);
         let advice = "take its mode to 0600; if somebody may have read it, make new secrets";

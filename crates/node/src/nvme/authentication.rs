@@ -1,9 +1,9 @@
 //! A host proves who it is, between its Connect and the queue (the machine is in the `exports` crate).
 //!
 //! Until then it takes no place of its volume: only one among the connections that are no queue yet,
-//! of which the oldest gives way. Diffie-Hellman is computed by a thread that may block, one power at
-//! a time, so that volumes and other hosts go on; who waits for that waits behind one other
-//! connection of each address at most.
+//! of which the oldest gives way. Diffie-Hellman is computed by threads that may block, one power of a
+//! usual group and one of a large group at a time, so that volumes and other hosts go on; who waits
+//! for that waits behind one other connection of each address at most.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use evenkeel_exports::nvme::controller::QueueName;
 use evenkeel_exports::nvme::handshake::{self, Authenticating};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zeroize::Zeroizing;
 
 use super::connection::{Accepted, From, PIECE, Seat, handle, host, reason};
@@ -72,22 +72,8 @@ pub(super) async fn prove(
                 authenticating.computed(value, &mut out);
             }
             handshake::Step::Proved => {
-                let opened = open(stream, &unproved, from);
-                let host_name = unproved.parties.host.clone();
-                return match opened {
-                    Ok(seat) => {
-                        let host = host(&unproved.data());
-                        let connection = authenticating.finish(&mut out);
-                        let connection = connection.map_err(|e| e.to_string())?;
-                        send(stream, &out).await?;
-                        Ok(Some(Accepted { connection, seat, host, host_name, rest }))
-                    }
-                    Err(refusal) => {
-                        authenticating.refuse(refusal, &mut out);
-                        refuse(reason(refusal));
-                        send(stream, &out).await.map(|()| None)
-                    }
-                };
+                let proved = (authenticating, out, rest);
+                return let_in(stream, &unproved, proved, from, refuse).await;
             }
             handshake::Step::Failed(fault) => {
                 refuse_for(fault);
@@ -113,6 +99,29 @@ pub(super) async fn prove(
     }
 }
 
+/// The connection becomes a queue, if there is a place for it still.
+async fn let_in(
+    stream: &mut TcpStream,
+    unproved: &Unproved,
+    (authenticating, mut out, rest): (Authenticating, Vec<u8>, Vec<u8>),
+    from: From,
+    refuse: impl Fn(&str),
+) -> Result<Option<Accepted>, String> {
+    match open(stream, unproved, from) {
+        Ok(seat) => {
+            let (host, host_name) = (host(&unproved.data()), unproved.parties.host.clone());
+            let connection = authenticating.finish(&mut out).map_err(|e| e.to_string())?;
+            send(stream, &out).await?;
+            Ok(Some(Accepted { connection, seat, host, host_name, rest }))
+        }
+        Err(refusal) => {
+            authenticating.refuse(refusal, &mut out);
+            refuse(reason(refusal));
+            send(stream, &out).await.map(|()| None)
+        }
+    }
+}
+
 fn open(
     stream: &TcpStream,
     unproved: &Unproved,
@@ -132,10 +141,9 @@ async fn send(stream: &mut TcpStream, out: &[u8]) -> Result<(), String> {
 /// What proofs need of a node.
 #[derive(Debug)]
 pub(super) struct Prover {
-    /// One power is computed at a time.
-    turn: Arc<Semaphore>,
-    /// One connection of each source waits for that; the others of it wait for that one.
-    turns: Mutex<HashMap<Source, Weak<Semaphore>>>,
+    usual: Turns,
+    /// Of groups whose powers take long: whoever asks for such delays only those who do, too.
+    long: Turns,
     /// The next sequence number.
     sequence: AtomicU32,
 }
@@ -145,7 +153,43 @@ impl Default for Prover {
         let mut first = [0; 4];
         fill_random(&mut first);
         let sequence = AtomicU32::new(u32::from_le_bytes(first));
-        Self { turn: Arc::new(Semaphore::new(1)), turns: Mutex::default(), sequence }
+        Self { usual: Turns::default(), long: Turns::default(), sequence }
+    }
+}
+
+/// Whose power is computed.
+#[derive(Debug)]
+struct Turns {
+    /// One is computed at a time.
+    one: Arc<Semaphore>,
+    /// One connection of each source waits for that; the others of it wait for that one.
+    of_sources: Mutex<HashMap<Source, Weak<Semaphore>>>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { one: Arc::new(Semaphore::new(1)), of_sources: Mutex::default() }
+    }
+}
+
+impl Turns {
+    /// Whoever holds these may compute.
+    async fn wait(&self, source: Source) -> Result<[OwnedSemaphorePermit; 2], String> {
+        let ended = |_| "the node ends".to_owned();
+        let own = self.of(source).acquire_owned().await.map_err(ended)?;
+        let one = self.one.clone().acquire_owned().await.map_err(ended)?;
+        Ok([own, one])
+    }
+
+    fn of(&self, source: Source) -> Arc<Semaphore> {
+        let mut turns = self.of_sources.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = turns.get(&source).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(source, Arc::downgrade(&turn));
+        turn
     }
 }
 
@@ -167,26 +211,14 @@ impl Prover {
         source: Source,
         computation: Computation,
     ) -> Result<Zeroizing<Vec<u8>>, String> {
-        let ended = |_| "the node ends".to_owned();
-        let own = self.turn_of(source).acquire_owned().await.map_err(ended)?;
-        let turn = self.turn.clone().acquire_owned().await.map_err(ended)?;
+        let turns = if computation.is_long() { &self.long } else { &self.usual };
+        let turns = turns.wait(source).await?;
         // It goes on, and keeps its turns, also if nobody waits for it any more.
         let compute = move || {
-            let _turns = (own, turn);
+            let _turns = turns;
             computation.run()
         };
         tokio::task::spawn_blocking(compute).await.map_err(|e| e.to_string())
-    }
-
-    fn turn_of(&self, source: Source) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = turns.get(&source).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::new(Semaphore::new(1));
-        turns.insert(source, Arc::downgrade(&turn));
-        turn
     }
 }
 

@@ -103,6 +103,12 @@ pub struct Computation {
 }
 
 impl Computation {
+    /// Whether it takes several times as long as with the group that is preferred.
+    #[must_use]
+    pub const fn is_long(&self) -> bool {
+        matches!(self.group, Group::Ffdhe6144 | Group::Ffdhe8192)
+    }
+
     /// The value for the other side. `None` without a group.
     #[must_use]
     pub fn of_generator(group: Group, exponent: &Zeroizing<[u8; EXPONENT_LENGTH]>) -> Option<Self> {

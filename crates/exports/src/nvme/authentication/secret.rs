@@ -43,6 +43,12 @@ pub enum SecretError {
 }
 
 impl Secret {
+    /// Whether it has the same key, whatever is mixed into that.
+    #[must_use]
+    pub fn has_key_of(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+
     /// One of random bytes, which a host and a volume's controllers share.
     #[must_use]
     pub fn new(random: &[u8; SECRET_LENGTH]) -> Self {

@@ -11,8 +11,8 @@ pub struct Host {
     pub name: String,
 }
 
-/// Which hosts may connect, by their names; nobody at first. A name is what a host says of itself:
-/// it keeps hosts apart by mistake, not by malice.
+/// Which hosts may connect, by their names; nobody at first. A name is what a host says of itself;
+/// whether it has to prove it is not decided here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts {
     everyone: bool,

@@ -78,13 +78,13 @@ impl Authenticating {
                     self.data(slot, offset as usize, bytes);
                     Step::Wait
                 }
-                Some(Event::Received(slot)) => self.sent(slot, out),
-                Some(Event::Damaged(slot)) => {
-                    if matches!(self.under_way, Some(UnderWay::Sending(it)) if it == slot) {
-                        self.under_way = None;
-                    }
+                Some(Event::Received(slot)) if self.is_sending(slot) => self.sent(slot, out),
+                Some(Event::Damaged(slot)) if self.is_sending(slot) => {
+                    self.under_way = None;
                     Step::Wait
                 }
+                // Of other commands no data is awaited.
+                Some(Event::Received(_) | Event::Damaged(_)) => Step::Wait,
                 Some(Event::End(end)) => Step::End(end),
             };
             if !matches!(step, Step::Wait) {
@@ -141,9 +141,15 @@ impl Authenticating {
         }
     }
 
+    /// Whether this command brings a message.
+    fn is_sending(&self, slot: Slot) -> bool {
+        matches!(self.under_way, Some(UnderWay::Sending(it)) if it == slot)
+    }
+
     fn data(&mut self, slot: Slot, start: usize, bytes: &[u8]) {
-        let is_message = matches!(self.under_way, Some(UnderWay::Sending(it)) if it == slot);
-        if is_message && let Some(place) = self.message.get_mut(start..start + bytes.len()) {
+        if self.is_sending(slot)
+            && let Some(place) = self.message.get_mut(start..start + bytes.len())
+        {
             place.copy_from_slice(bytes);
         }
     }

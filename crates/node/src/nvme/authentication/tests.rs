@@ -22,7 +22,7 @@ fn nothing_comes_twice() {
 #[tokio::test]
 async fn one_power_is_computed_at_a_time_and_one_of_a_source_waits() {
     let prover = Arc::new(Prover::default());
-    let turn = prover.turn.clone().acquire_owned().await.unwrap();
+    let turn = prover.usual.one.clone().acquire_owned().await.unwrap();
     let compute = |source| {
         let prover = prover.clone();
         tokio::spawn(async move {
@@ -34,8 +34,8 @@ async fn one_power_is_computed_at_a_time_and_one_of_a_source_waits() {
     let all = [compute(source(1)), compute(source(1)), compute(source(2))];
     let others = loop {
         tokio::task::yield_now().await;
-        let waiting = prover.turn_of(source(1)).available_permits() == 0
-            && prover.turn_of(source(2)).available_permits() == 0;
+        let waiting = prover.usual.of(source(1)).available_permits() == 0
+            && prover.usual.of(source(2)).available_permits() == 0;
         if waiting {
             break all;
         }
@@ -44,14 +44,27 @@ async fn one_power_is_computed_at_a_time_and_one_of_a_source_waits() {
     for one in others {
         assert_eq!(one.await.unwrap(), 256);
     }
-    prover.turn_of(source(3));
-    assert_eq!(prover.turns.lock().unwrap().len(), 1, "what nobody needs is forgotten");
+    prover.usual.of(source(3));
+    assert_eq!(prover.usual.of_sources.lock().unwrap().len(), 1, "what nobody needs is forgotten");
+}
+
+#[tokio::test]
+async fn a_power_of_a_large_group_keeps_no_usual_one_waiting() {
+    let prover = Prover::default();
+    let exponent = prover.fresh().exponent;
+    let of = |group| Computation::of_generator(group, &exponent).unwrap();
+    let long = prover.long.wait(source(1)).await.unwrap();
+    assert_eq!(prover.compute(source(1), of(Group::Ffdhe2048)).await.unwrap().len(), 256);
+    let waits = prover.compute(source(2), of(Group::Ffdhe8192));
+    let waited = tokio::time::timeout(std::time::Duration::from_millis(1), waits).await;
+    assert!(waited.is_err());
+    drop(long);
 }
 
 #[tokio::test]
 async fn who_does_not_wait_any_more_leaves_its_turn() {
     let prover = Prover::default();
-    let turn = prover.turn.clone().acquire_owned().await.unwrap();
+    let turn = prover.usual.one.clone().acquire_owned().await.unwrap();
     let exponent = prover.fresh().exponent;
     let it = || Computation::of_generator(Group::Ffdhe2048, &exponent).unwrap();
     let given_up = prover.compute(source(1), it());

@@ -12,7 +12,6 @@ use super::actor::{Turn, turn};
 use super::exports::{Place, place};
 use super::{nvme_secrets, wanted};
 use crate::cluster;
-use crate::config::check;
 use crate::node::Node;
 use crate::nvme::{self, names};
 use crate::volumes::lookup::{There, forward, moved};
@@ -113,14 +112,16 @@ fn refuse_hosts(hosts: &[String], what: &str) -> Result<(), ApiError> {
 /// Where other machines reach the node, a name alone lets nobody in.
 fn refuse_unproved(node: &Node, shown: &WantedNvme, what: &str) -> Result<(), ApiError> {
     let unproved = shown.hosts.iter().find(|host| !shown.keys.contains_key(*host));
-    let (Some(host), Some(address)) = (unproved, check::open_nvme_address(&node.config)) else {
+    // As they are bound: a name in the configuration may mean another address by now.
+    let open = node.nvme.listen().iter().find(|bound| !bound.ip().to_canonical().is_loopback());
+    let (Some(host), Some(address)) = (unproved, open) else {
         return Ok(());
     };
     if node.config.nvme.insecure {
         return Ok(());
     }
     let why = format!(
-        "nvme.listen = {address:?} is reachable from other machines, and {} has no key: whoever called itself so could use the volume",
+        "{address} in nvme.listen is reachable from other machines, and {} has no key: whoever called itself so could use the volume",
         names::shown(host)
     );
     let advice = "Give it a key, by `--generate-key` or `--secrets FILE`; or say `insecure = true` under [nvme] if the network itself keeps strangers out, and restart the node";

@@ -85,7 +85,7 @@ fn read(keys: &NvmeKeys) -> Result<Keys, String> {
     let controller = keys.controller.as_deref().map(Secret::read).transpose();
     let controller =
         controller.map_err(|e| format!("its secret of the controller is none: {e}"))?;
-    if controller.as_ref() == Some(&host) {
+    if controller.as_ref().is_some_and(|controller| controller.has_key_of(&host)) {
         return Err("its secret and that of the controller are the same".to_owned());
     }
     Ok(Keys { host, controller })
@@ -94,13 +94,32 @@ fn read(keys: &NvmeKeys) -> Result<Keys, String> {
 /// The keys with which its hosts prove who they are.
 ///
 /// # Errors
-/// If what is remembered is damaged.
+/// If what is remembered is damaged, or two hosts have one key.
 pub(super) fn keys(wanted: &WantedNvme, what: &str) -> Result<HostKeys, ApiError> {
     let of = |(host, keys): (&String, &NvmeKeys)| match read(keys) {
         Ok(keys) => Ok((host.clone(), Arc::new(keys))),
         Err(why) => Err(bad(what, format!("{}: {why}", names::shown(host)), FORM)),
     };
-    wanted.keys.iter().map(of).collect()
+    let keys: HostKeys = wanted.keys.iter().map(of).collect::<Result<_, _>>()?;
+    refuse_one_for_two(&keys, what)?;
+    Ok(keys)
+}
+
+/// A host that had another one's key could be that host, or the node for it.
+fn refuse_one_for_two(keys: &HostKeys, what: &str) -> Result<(), ApiError> {
+    let of_others = |host: &str, secret: &Secret| {
+        keys.iter().any(|(name, keys)| {
+            let theirs = [Some(&keys.host), keys.controller.as_ref()];
+            name != host && theirs.into_iter().flatten().any(|own| own.has_key_of(secret))
+        })
+    };
+    match keys.iter().find(|(host, keys)| of_others(host, &keys.host)) {
+        Some((host, _)) => {
+            let why = format!("{} has the key of another host", names::shown(host));
+            Err(bad(what, why, "Give each host a key of its own"))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,20 @@ fn secrets_are_made_for_hosts_that_are_given_none() {
 }
 
 #[test]
+fn two_hosts_do_not_share_a_key() {
+    for (a, b) in [
+        (given(A, &secret(1), None), given(B, &secret(1), None)),
+        (given(A, &secret(1), None), given(B, &secret(2), Some(&secret(1)))),
+    ] {
+        let mut asked = request(&[A, B]);
+        asked.secrets = vec![a, b];
+        let (shown, _) = wanted(asked, None, WHAT).unwrap();
+        let refused = keys(&shown, WHAT).unwrap_err();
+        assert!(refused.why.contains("the key of another host"), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_host_keeps_its_key_until_it_is_not_named() {
     let mut asked = request(&[A, B]);
     asked.generate = Some(NvmeGenerate::Host);
