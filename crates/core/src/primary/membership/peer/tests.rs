@@ -3,7 +3,6 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 const INCARNATION: Incarnation = Incarnation(5);
 const LINK: LinkId = LinkId(7);
-const MAX: Duration = Duration::from_secs(60);
 
 fn at(seconds: u64) -> Instant {
     Instant(0) + Duration::from_secs(seconds)
