@@ -192,7 +192,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
 /// of its users is taken away by [`clean_up_stale`](crate::clean_up_stale).
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
     let (record, device) = own(place, name)?;
-    helper::ask(&Step::Release { device, link: place.link(name), kind: record.kind })?;
+    let (link, file) = (place.link(name), place.file(name));
+    helper::ask(&Step::Release { device, link, kind: record.kind, file })?;
     if record.kind == Kind::Loop {
         with_loop::unmount(place, name)?;
     }

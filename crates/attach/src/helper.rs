@@ -144,7 +144,9 @@ fn end_with(asker: u32) -> io::Result<()> {
 impl From<AttachError> for Refusal {
     fn from(error: AttachError) -> Self {
         match error {
-            AttachError::InUse { device, users } => Self::InUse { device, users },
+            AttachError::InUse { device, users } => {
+                Self::InUse { device, users: users.into_iter().map(User::readable).collect() }
+            }
             AttachError::NotDurable { device, error } => {
                 Self::NotDurable { device, error: error.into() }
             }

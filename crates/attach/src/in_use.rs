@@ -33,6 +33,20 @@ pub enum User {
     },
 }
 
+impl User {
+    /// The same with paths that can be sent as text: others choose where they mount something.
+    pub(crate) fn readable(self) -> Self {
+        let text = |path: PathBuf| PathBuf::from(path.to_string_lossy().into_owned());
+        match self {
+            Self::Mount { directory, process } => {
+                Self::Mount { directory: text(directory), process }
+            }
+            Self::Swap(device) => Self::Swap(text(device)),
+            user @ (Self::Device(_) | Self::Process { .. }) => user,
+        }
+    }
+}
+
 impl fmt::Display for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

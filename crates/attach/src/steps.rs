@@ -21,8 +21,9 @@ pub(crate) enum Step {
     MakeLoop { file: PathBuf, block_size: u32 },
     /// The file and the loop device over it show this size.
     GrowLoop { file: PathBuf, device: PathBuf, size: u64 },
-    /// A device that nobody uses is flushed and taken away, and so is its stable name.
-    Release { device: PathBuf, link: PathBuf, kind: Kind },
+    /// A device that nobody uses is flushed and taken away, and so is its stable name. A loop device
+    /// over another file than this is somebody else's by now, and stays.
+    Release { device: PathBuf, link: PathBuf, kind: Kind, file: PathBuf },
 }
 
 impl Step {
@@ -38,7 +39,9 @@ impl Step {
             Self::GrowLoop { file, device, size } => {
                 grow_loop(&file, &device, size).map(|()| device)
             }
-            Self::Release { device, link, kind } => release(&device, &link, kind).map(|()| device),
+            Self::Release { device, link, kind, file } => {
+                release(&device, &link, kind, &file).map(|()| device)
+            }
         }
     }
 }
@@ -57,21 +60,40 @@ fn grow_loop(file: &Path, device: &Path, size: u64) -> Result<(), AttachError> {
 
 /// Takes a device away, held from the first moment to the last: it can't become another one's in
 /// between.
-fn release(device: &Path, link: &Path, kind: Kind) -> Result<(), AttachError> {
+fn release(device: &Path, link: &Path, kind: Kind, file: &Path) -> Result<(), AttachError> {
+    // One that was cut off may have got so far.
+    if is_of_others(device, file) {
+        return remove_link(link, device);
+    }
     // Whoever wants to mount the device from here on is refused by the kernel.
     let held = hold(device)?;
+    if is_of_others(device, file) {
+        return remove_link(link, device);
+    }
     held.sync_all()
         .map_err(|error| AttachError::NotDurable { device: device.to_owned(), error })?;
-    if fs::read_link(link).is_ok_and(|target| target == device) {
-        let action = format!("can't remove {}", link.display());
-        remove_if_there(link).map_err(AttachError::system(action))?;
-    }
+    remove_link(link, device)?;
     match kind {
         Kind::Loop => loop_device::clear_open(&held)
             .map_err(AttachError::system(format!("can't free {}", device.display()))),
         Kind::Ublk => remove_ublk(held, device)
             .map_err(AttachError::system(format!("can't remove {}", device.display()))),
     }
+}
+
+/// Whether a loop device is free, or over another file.
+fn is_of_others(device: &Path, file: &Path) -> bool {
+    let number = loop_device::number_of(device);
+    number.is_some_and(|number| loop_device::backing_file(number).as_deref() != Some(file))
+}
+
+/// Removes the stable name, if it is this device's.
+fn remove_link(link: &Path, device: &Path) -> Result<(), AttachError> {
+    if fs::read_link(link).is_ok_and(|target| target == device) {
+        let action = format!("can't remove {}", link.display());
+        remove_if_there(link).map_err(AttachError::system(action))?;
+    }
+    Ok(())
 }
 
 fn remove_ublk(held: File, device: &Path) -> io::Result<()> {

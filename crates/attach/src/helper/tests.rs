@@ -30,6 +30,18 @@ fn an_error_is_the_same_after_its_way() {
     }
 }
 
+/// Who mounts it chooses where.
+#[test]
+fn a_place_that_is_no_text_is_told_nevertheless() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = PathBuf::from(OsStr::from_bytes(b"/srv/\xff"));
+    let users = vec![User::Mount { directory, process: None }];
+    let error = AttachError::InUse { device: PathBuf::from("/dev/loop3"), users };
+    let sent = serde_json::to_vec(&Refusal::from(error)).unwrap();
+    let got = AttachError::from(serde_json::from_slice::<Refusal>(&sent).unwrap());
+    assert!(got.to_string().contains("mounted at /srv/"), "{got}");
+}
+
 #[test]
 fn a_question_is_the_same_after_its_way() {
     let step = step();

@@ -14,7 +14,7 @@ fn what_is_not_there_is_told_with_its_name() {
     assert!(made.starts_with("can't make a loop device: No such file"), "{made}");
     let grown = refused(Step::GrowLoop { file, device: device.clone(), size: 4096 });
     assert!(grown.starts_with(&format!("can't show the new size on {shown}: ")), "{grown}");
-    let released = refused(Step::Release { device, link, kind: Kind::Loop });
+    let released = refused(Step::Release { device, link, kind: Kind::Loop, file: missing.clone() });
     assert!(released.starts_with(&format!("can't open {shown}: ")), "{released}");
 }
 
@@ -36,7 +36,18 @@ fn a_loop_device_grows_and_goes_with_its_name_and_no_other() {
     let link = directory.path().join("link");
     std::os::unix::fs::symlink("/dev/another", &link).unwrap();
     let (kind, shown) = (Kind::Loop, link.clone());
-    (Step::Release { device, link: shown, kind }).run().unwrap();
+    let release = Step::Release { device, link: shown, kind, file: file.clone() };
+    let other = directory.path().canonicalize().unwrap().join("other");
+    let of_another = match release.clone() {
+        Step::Release { device, link, kind, .. } => {
+            Step::Release { device, link, kind, file: other }
+        }
+        step => step,
+    };
+    of_another.run().unwrap();
+    assert_eq!(loop_device::backing_file(number), Some(file.clone()), "it is somebody else's");
+    release.clone().run().unwrap();
+    release.run().expect("it is gone already");
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("/dev/another"));
     assert_ne!(loop_device::backing_file(number), Some(file));
 }
