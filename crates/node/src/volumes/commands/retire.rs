@@ -91,8 +91,11 @@ pub async fn remove(
     let (id, name) = (identity(&victim, &what)?, &victim.node.name);
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
     evict::evict(node, (id, name), &uses, &what).await?;
-    // Other replicas may be in-sync then.
-    let (uses, plan) = losses(node, &victim, &what).await?;
+    // Other replicas may be in-sync then, and the node may have come back.
+    let Some(present) = known(node, &victim.node.id, &what).await? else {
+        return removed_before(node, name, &what).await;
+    };
+    let (uses, plan) = losses(node, &present, &what).await?;
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
     for held in &uses {
         note_losses(node, id, name, held, &what).await?;

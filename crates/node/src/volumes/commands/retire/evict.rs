@@ -34,22 +34,27 @@ pub(super) async fn evict(
 ) -> Result<(), ApiError> {
     let leases = uses.iter().map(|held| held.found.view.lease.time()).max().unwrap_or_default();
     let patience = (leases * LEASES + BESIDES).min(MOST);
-    let deadline = Instant::now() + patience;
     for held in uses {
         let volume = held.found.view.volume;
-        let mut is_adopted = false;
+        let lease = held.found.view.lease.time();
+        let mut deadline = Instant::now() + patience;
+        let mut adopted_at: Option<Instant> = None;
         loop {
             let found = find(node, what, &volume.to_string()).await?;
             if !is_attached_on(&found.view, id) {
                 break;
             }
             let may_live = found.view.primaries.iter().any(|p| node.may_live(p.id.node));
-            if !may_live && !is_adopted {
+            let now = Instant::now();
+            // One that joined others instead of taking over has ended by then.
+            let is_due = adopted_at.is_none_or(|at| now - at >= lease * 2) && now < deadline;
+            if !may_live && is_due {
                 start::adopt(node, &turn(node, volume).await, what).await?;
-                is_adopted = true;
+                adopted_at = Some(Instant::now());
+                deadline += now.elapsed();
                 continue;
             }
-            if Instant::now() >= deadline {
+            if now >= deadline {
                 let others = others(node, &found.view, id);
                 let volume = &found.stored.record.name;
                 return Err(not_evicted(volume, name, &others, patience, what));
