@@ -27,6 +27,17 @@ struct Finding {
     found: FoundWrong,
 }
 
+impl Finding {
+    const fn bytes(&self) -> u64 {
+        let FoundWrong { different, damaged, unreadable, repaired, .. } = self.found;
+        (different + damaged + unreadable).saturating_sub(repaired)
+    }
+}
+
+fn was_looked_at(verify: &Verify, id: &str) -> bool {
+    verify.covered.iter().flatten().chain(&verify.read).any(|covered| covered.id == id)
+}
+
 /// What was found, by the replica's identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Findings(BTreeMap<String, Finding>);
@@ -43,11 +54,15 @@ impl Findings {
     pub(super) fn after(mut self, verify: &Verify) -> Self {
         if verify.state == VerifyState::Done {
             let began = verify.began.unwrap_or(u64::MAX);
-            self.0.retain(|_, finding| finding.found.at > began);
+            self.0.retain(|id, finding| finding.found.at > began || !was_looked_at(verify, id));
         }
         for replica in &verify.replicas {
             if let Some(finding) = finding(verify, replica) {
-                self.0.insert(replica.id.clone(), finding);
+                let before = self.0.entry(replica.id.clone()).or_insert(finding);
+                // One that was stopped early has found less.
+                if before.since != finding.since || before.bytes() <= finding.bytes() {
+                    *before = finding;
+                }
             }
         }
         while self.0.len() > MAX_REPLICAS {

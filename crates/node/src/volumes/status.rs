@@ -408,8 +408,8 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         (Some(wait), _) => Account::Suspended(waits::wait(wait)),
     };
     let own = core.verify.as_ref().map(|verify| verdict::told(verify, now));
+    status.verify = verdict::of_attached(node, attached, &view, own.clone()).await;
     add_findings(attached, &view, own.as_ref(), &mut status);
-    status.verify = verdict::of_attached(node, attached, &view, own).await;
     conclude(&mut status, &account, &facts);
     status.rewritten = Some(core.rewritten);
     status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);

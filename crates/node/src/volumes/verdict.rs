@@ -132,6 +132,7 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     if *lock(&attached.kept_verdict) == verify.ended {
         return;
     }
+    read_kept(node, attached, patience).await;
     let mut told = told(&verify, core_now());
     told.ranges.truncate(MAX_RANGES);
     let Ok(mut value) = serde_json::to_value(&told) else { return };
@@ -139,6 +140,15 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     Findings::kept(&attached.record()).after(&told).put_into(&mut value);
     if store(node, attached, value, patience).await {
         *lock(&attached.kept_verdict) = verify.ended;
+    }
+}
+
+/// Another primary may have had something kept since this node has read the volume's record.
+async fn read_kept(node: &Node, attached: &Attached, patience: Duration) {
+    let request = Request::Read { volume: attached.id.to_string() };
+    let read = tokio::time::timeout(patience, node.coordinator.call_once(request)).await;
+    if let Ok(Ok(Answer::Volume(stored))) = read {
+        Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
     }
 }
 
