@@ -97,16 +97,24 @@ impl Entry {
         self.failed_looks.is_read_only && self.is_open_directory()
     }
 
-    fn is_open_directory(&self) -> bool {
-        let is_open = matches!(
+    /// The same, whatever is under way on it.
+    pub(super) fn was_seen_read_only(&self) -> bool {
+        self.failed_looks.is_read_only && self.has_directory()
+    }
+
+    fn has_directory(&self) -> bool {
+        matches!(
             self.state,
             EntryState::Serving(Hold::Directory { .. })
                 | EntryState::Missing(Hold::Directory { .. }, _)
-        );
+        )
+    }
+
+    fn is_open_directory(&self) -> bool {
         // A file that is being made or deleted is open, too. That ends by itself.
         let is_busy =
             |known: &Known| matches!(known.state, KnownState::Making | KnownState::Deleting);
-        is_open && !self.replicas.iter().any(is_busy)
+        self.has_directory() && !self.replicas.iter().any(is_busy)
     }
 
     /// Whether it fails or is read-only, and nobody lets go of it yet. Who hears that has to, and to

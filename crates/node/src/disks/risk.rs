@@ -40,7 +40,7 @@ impl Disks {
         let entries = self.lock();
         let (entry, known) =
             entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])))?;
-        let is_read_only = known.state.is_served() && entry.is_read_only();
+        let is_read_only = known.state.is_served() && entry.was_seen_read_only();
         is_read_only.then(|| {
             let (disk, node) = (&entry.record.name, &self.node.name);
             Risk::ReadOnly(format!("disk {disk} of node {node}: {READ_ONLY}"))

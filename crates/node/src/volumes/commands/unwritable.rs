@@ -3,12 +3,11 @@
 //! unmounted and repaired.
 //!
 //! A replica leaves by a view that all others adopt, and one that can't be written adopts none. So
-//! nobody leaves while any mirror would be left with such ones alone: these can be read as long as
-//! the view stays as it is.
+//! nobody leaves unless each mirror keeps an in-sync one of which its node has just said that nothing
+//! is wrong with it: the others can be read as long as the view stays as it is.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_core::primary::{Command, PrimaryStatus};
 use evenkeel_core::{MirrorView, ReplicaId};
@@ -17,9 +16,12 @@ use crate::cluster;
 use crate::node::Node;
 use crate::volumes::Attached;
 use crate::volumes::lookup::place_of;
+use crate::volumes::status::gone::Settled;
 
 /// The pause between two looks at what is known.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(3);
+/// How long the engine may take to say how a volume is.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has replicas of all volumes leave that are attached here, until the daemon ends.
 pub async fn watch(node: Arc<Node>) {
@@ -36,13 +38,16 @@ pub async fn watch(node: Arc<Node>) {
 }
 
 async fn see_to(node: &Arc<Node>, attached: &Arc<Attached>) {
-    let known = node.volumes.gone.unwritable();
+    let known = node.volumes.gone.settled(Instant::now());
     // Without the coordinator nobody can leave, and requests would wait for that.
-    if known.is_empty() || attached.phase().is_opening() || !node.coordinator.status().reachable {
+    if known.unwritable.is_empty()
+        || attached.phase().is_opening()
+        || !node.coordinator.status().reachable
+    {
         return;
     }
-    let Some(status) = node.data.volume_status(attached.id).await else { return };
-    let Some(primary) = status.primary else { return };
+    let status = tokio::time::timeout(PATIENCE, node.data.volume_status(attached.id)).await;
+    let Some(primary) = status.ok().flatten().and_then(|status| status.primary) else { return };
     for replica in leaving(&primary, &known) {
         let (node, attached) = (node.clone(), attached.clone());
         tokio::spawn(async move { leave(&node, &attached, replica).await });
@@ -59,26 +64,31 @@ async fn leave(node: &Node, attached: &Attached, replica: ReplicaId) {
             attached.event(text);
         }
         // It is tried again as long as it is so.
-        other => tracing::warn!(volume = attached.name(), place, ?other, "it has not left yet"),
+        other => tracing::debug!(volume = attached.name(), place, ?other, "it has not left yet"),
     }
 }
 
 /// The replicas that are to leave: in-sync ones that can't be written, if each mirror has an in-sync
-/// one besides that answers.
-fn leaving(primary: &PrimaryStatus, unwritable: &BTreeSet<ReplicaId>) -> Vec<ReplicaId> {
+/// one besides that answers, lacks nothing and is well.
+fn leaving(primary: &PrimaryStatus, known: &Settled) -> Vec<ReplicaId> {
     let Some(view) = primary.view.as_ref().filter(|_| primary.serving) else { return Vec::new() };
     let answers = |id: ReplicaId| {
         let mut peers = primary.replicas.iter();
         peers.any(|peer| peer.replica == id && peer.connected && peer.leaving.is_none())
     };
+    let may_lack = |id: ReplicaId| primary.replicas.iter().any(|p| p.replica == id && p.may_lack);
     let goes_on = |mirror: &MirrorView| {
-        mirror.in_sync().any(|record| !unwritable.contains(&record.id) && answers(record.id))
+        let mut ids = mirror.in_sync().map(|record| record.id);
+        ids.any(|id| known.well.contains(&id) && answers(id) && !may_lack(id))
     };
     if !view.mirrors.iter().all(goes_on) {
         return Vec::new();
     }
     let in_sync = view.mirrors.iter().flat_map(MirrorView::in_sync);
-    in_sync.map(|record| record.id).filter(|id| unwritable.contains(id) && answers(*id)).collect()
+    in_sync
+        .map(|record| record.id)
+        .filter(|id| known.unwritable.contains(id) && answers(*id))
+        .collect()
 }
 
 #[cfg(test)]

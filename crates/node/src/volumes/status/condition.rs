@@ -117,7 +117,7 @@ impl ReplicaFacts {
     }
 
     fn is_writable_source(&self) -> bool {
-        self.is_source() && !self.risk.as_ref().is_some_and(Risk::is_read_only)
+        self.is_source() && self.risk.is_none()
     }
 
     /// What the coordinator and the node that tells the status say of its node, if they disagree.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord};
 
@@ -21,12 +21,36 @@ use crate::volumes::{Attached, lock};
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_secs(3);
 
+/// For so long a disk has to be heard to be unwritable, without a break, before anything follows
+/// from it. Others may have failed from the same cause: by then each node has looked at its disks
+/// and was asked.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// What the last round has heard: nothing in it is older.
+#[derive(Debug, Default)]
+struct Fresh {
+    /// Replicas whose disks can't be written, and since when each round has heard that.
+    unwritable: BTreeMap<ReplicaId, Instant>,
+    /// Those of which their nodes have said that nothing is wrong with them.
+    well: BTreeSet<ReplicaId>,
+}
+
+/// Replicas that are to leave for their disks, and those beside which they may.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(in crate::volumes) struct Settled {
+    /// Their disks can't be written, and that is no news.
+    pub(in crate::volumes) unwritable: BTreeSet<ReplicaId>,
+    /// Their nodes have just said that nothing is wrong with them.
+    pub(in crate::volumes) well: BTreeSet<ReplicaId>,
+}
+
 /// What is wrong with each of them, as its node has said last.
 #[derive(Debug, Default)]
 pub struct Gone {
     risks: Mutex<BTreeMap<ReplicaId, Risk>>,
     /// Those that their nodes do not serve, as these have said when they were asked last.
     unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
+    fresh: Mutex<Fresh>,
 }
 
 impl Gone {
@@ -34,10 +58,26 @@ impl Gone {
         lock(&self.risks).get(&replica).cloned()
     }
 
-    /// Those whose disks can't be written.
-    pub(in crate::volumes) fn unwritable(&self) -> BTreeSet<ReplicaId> {
-        let risks = lock(&self.risks);
-        risks.iter().filter(|(_, risk)| risk.is_read_only()).map(|(id, _)| *id).collect()
+    /// What is certain enough for replicas to leave.
+    pub(in crate::volumes) fn settled(&self, now: Instant) -> Settled {
+        let fresh = lock(&self.fresh);
+        let is_old = |since: &Instant| now.duration_since(*since) >= SETTLED;
+        let unwritable = fresh.unwritable.iter().filter(|(_, since)| is_old(since));
+        Settled { unwritable: unwritable.map(|(id, _)| *id).collect(), well: fresh.well.clone() }
+    }
+
+    /// Takes note of what was heard this time; what was not heard is not known any more.
+    fn note_fresh(&self, asked: &[(NodeId, ReplicaId)], heard: &Heard, now: Instant) {
+        let mut fresh = lock(&self.fresh);
+        let before = std::mem::take(&mut *fresh);
+        for (node, replica) in asked {
+            if heard.is_well(*node, *replica) {
+                fresh.well.insert(*replica);
+            } else if heard.risk(*replica).is_some_and(|risk| risk.is_read_only()) {
+                let since = before.unwritable.get(replica).copied().unwrap_or(now);
+                fresh.unwritable.insert(*replica, since);
+            }
+        }
     }
 
     /// Why its node does not serve a replica, if it has said so when it was asked last.
@@ -73,10 +113,13 @@ pub async fn watch(node: Arc<Node>) {
         let attached = node.volumes.all();
         let asked: Vec<_> = attached.iter().flat_map(|attached| replicas(attached)).collect();
         let heard = hearing::ask_of(&node, asked.clone(), true).await;
-        let here = |(at, replica): &(NodeId, ReplicaId)| {
-            (*at == node.identity.node).then(|| node.disks.risk(*replica)).flatten()
-        };
-        let heard = heard.with_risks(asked.iter().filter_map(|it| Some((it.1, here(it)?))));
+        let here = |(at, _): &&(NodeId, ReplicaId)| *at == node.identity.node;
+        let own: Vec<ReplicaId> = asked.iter().filter(here).map(|it| it.1).collect();
+        let risks = own.iter().filter_map(|id| Some((*id, node.disks.risk(*id)?)));
+        let heard = heard.with_risks(risks);
+        let unserved = own.iter().filter_map(|id| Some((*id, node.disks.why_not_served(*id)?)));
+        let with_own = heard.clone().with_told(node.identity.node, unserved);
+        node.volumes.gone.note_fresh(&asked, &with_own, Instant::now());
         for replica in node.volumes.gone.note(&asked, &heard) {
             tell(&node, &attached, replica);
         }

@@ -25,6 +25,8 @@ const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 pub(in crate::volumes) struct Heard {
     /// Whether each node that was asked has answered.
     nodes: BTreeMap<NodeId, bool>,
+    /// Those of them that have said what is wrong with their replicas, if anything is.
+    told: BTreeSet<NodeId>,
     unserved: BTreeMap<ReplicaId, Unserved>,
     risks: BTreeMap<ReplicaId, Risk>,
 }
@@ -35,6 +37,12 @@ impl Heard {
         self.nodes.get(&node).copied()
     }
 
+    /// Whether a node has said that nothing is wrong with this replica of it.
+    pub(super) fn is_well(&self, node: NodeId, replica: ReplicaId) -> bool {
+        let is_known = self.risks.contains_key(&replica) || self.unserved.contains_key(&replica);
+        self.told.contains(&node) && !is_known
+    }
+
     /// What is wrong with a replica that is served, if its node has said so.
     pub(super) fn risk(&self, replica: ReplicaId) -> Option<Risk> {
         self.risks.get(&replica).cloned()
@@ -43,6 +51,7 @@ impl Heard {
     /// With what was heard later.
     pub(super) fn extend(&mut self, later: Self) {
         self.nodes.extend(later.nodes);
+        self.told.extend(later.told);
         self.unserved.extend(later.unserved);
         self.risks.extend(later.risks);
     }
@@ -53,10 +62,22 @@ impl Heard {
         self
     }
 
+    /// With what a node says of replicas that it does not serve. Of no other one it says so.
+    pub(super) fn with_told(
+        mut self,
+        node: NodeId,
+        unserved: impl Iterator<Item = (ReplicaId, Unserved)>,
+    ) -> Self {
+        self.told.insert(node);
+        self.unserved.extend(unserved);
+        self
+    }
+
     /// Nodes that were asked, and whether they have answered: each replica is as it should be.
     #[cfg(test)]
     pub(super) fn of_nodes(nodes: [(NodeId, bool); 2]) -> Self {
-        Self { nodes: nodes.into(), ..Self::default() }
+        let told = nodes.iter().filter(|(_, answers)| *answers).map(|(node, _)| *node).collect();
+        Self { nodes: nodes.into(), told, ..Self::default() }
     }
 
     /// With a replica that its node does not serve.
@@ -115,39 +136,50 @@ pub(in crate::volumes) async fn ask_nodes(
             let patience = patience(&member, is_awaited);
             let answer =
                 tokio::time::timeout(patience, ask_one(&node, &member, &replicas, patience));
-            (id, answer.await.unwrap_or(None))
+            (id, answer.await.unwrap_or(Answer::None))
         };
         asked.push(tokio::spawn(question));
     }
     let mut heard = Heard::default();
     for answer in asked {
         let Ok((id, answer)) = answer.await else { continue };
-        heard.nodes.insert(id, answer.is_some());
-        let told = answer.unwrap_or_default();
+        heard.nodes.insert(id, !matches!(answer, Answer::None));
+        let Answer::Told(told) = answer else { continue };
+        heard.told.insert(id);
         heard.unserved.extend(told.iter().filter_map(PeerReplica::unserved));
         heard.risks.extend(told.iter().filter_map(PeerReplica::risk));
     }
     heard
 }
 
-/// Those of its replicas that a node does not serve, or with which something is wrong. `None`: it does not answer.
-/// One of older software does not know the question, and says nothing of its replicas.
+/// What a node says of its replicas.
+enum Answer {
+    /// It does not answer.
+    None,
+    /// It answers, and says nothing of them: it refuses the question, or does not know it.
+    Nothing,
+    /// Those that it does not serve, or with which something is wrong.
+    Told(Vec<PeerReplica>),
+}
+
 async fn ask_one(
     node: &Node,
     member: &NodeLiveness,
     replicas: &BTreeSet<ReplicaId>,
     patience: Duration,
-) -> Option<Vec<PeerReplica>> {
+) -> Answer {
     let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
     let (path, body) = (CONDITIONS, Some(&question));
     let answer =
         cluster::forward::<_, Vec<PeerReplica>>(node, member, Method::POST, path, body, patience);
     match answer.await {
-        Ok(told) => Some(told),
-        Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => None,
+        Ok(told) => Answer::Told(told),
+        Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => {
+            Answer::None
+        }
         Err(error) => {
             tracing::debug!(node = member.node.name, %error, "it says nothing of its replicas");
-            Some(Vec::new())
+            Answer::Nothing
         }
     }
 }

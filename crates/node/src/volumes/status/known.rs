@@ -25,11 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Each volume that is attached here, or has a replica here.
 pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
-    let mut volumes = Vec::new();
+    let mut asked = Vec::new();
     for attached in node.volumes.all() {
         if let Some(status) = status::of_attached(node, &attached).await {
-            volumes.push(primaries::with_others(node, status).await);
+            let node = node.clone();
+            asked.push(tokio::spawn(async move { primaries::with_others(&node, status).await }));
         }
+    }
+    let mut volumes = Vec::new();
+    for answer in asked {
+        volumes.extend(answer.await);
     }
     let mut ours = on_disks(node, |_| true).await;
     ours.retain(|id, _| volumes.iter().all(|volume| volume.id != id.to_string()));

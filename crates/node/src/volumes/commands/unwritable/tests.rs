@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use evenkeel_core::primary::PeerStatus;
 use evenkeel_core::view::Cause;
 use evenkeel_core::{NodeId, ReplicaRecord, ReplicaState, View};
@@ -43,9 +45,29 @@ fn primary(mirrors: &[&[(u128, bool, bool)]]) -> PrimaryStatus {
     }
 }
 
+/// Of all replicas that can be written it was heard that they are well.
+fn known(primary: &PrimaryStatus, unwritable: &[u128]) -> Settled {
+    let unwritable: BTreeSet<ReplicaId> = unwritable.iter().copied().map(ReplicaId).collect();
+    let all = primary.replicas.iter().map(|peer| peer.replica);
+    Settled { well: all.filter(|id| !unwritable.contains(id)).collect(), unwritable }
+}
+
 fn leaves(mirrors: &[&[(u128, bool, bool)]], unwritable: &[u128]) -> Vec<u128> {
-    let unwritable = unwritable.iter().copied().map(ReplicaId).collect();
-    leaving(&primary(mirrors), &unwritable).into_iter().map(|id| id.0).collect()
+    let primary = primary(mirrors);
+    leaving(&primary, &known(&primary, unwritable)).into_iter().map(|id| id.0).collect()
+}
+
+/// Its file is gone, its node says nothing, or it lacks a write: that it is not known to be
+/// unwritable is no reason to count on it.
+#[test]
+fn none_leaves_beside_one_that_is_not_known_to_be_well() {
+    let mut primary = primary(&[&[(1, true, true), (2, true, true)]]);
+    let mut known = known(&primary, &[2]);
+    primary.replicas[0].may_lack = true;
+    assert_eq!(leaving(&primary, &known), []);
+    primary.replicas[0].may_lack = false;
+    known.well.clear();
+    assert_eq!(leaving(&primary, &known), []);
 }
 
 #[test]
@@ -71,8 +93,8 @@ fn none_leaves_while_that_would_take_the_last_one_of_another_mirror_away() {
 fn one_that_leaves_already_is_not_told_again() {
     let mut primary = primary(&[&[(1, true, true), (2, true, true)]]);
     primary.replicas[1].leaving = Some((ReplicaState::Faulty, Cause::Medium));
-    assert_eq!(leaving(&primary, &[ReplicaId(2)].into()), []);
+    assert_eq!(leaving(&primary, &known(&primary, &[2])), []);
     primary.replicas[1].leaving = None;
     primary.serving = false;
-    assert_eq!(leaving(&primary, &[ReplicaId(2)].into()), []);
+    assert_eq!(leaving(&primary, &known(&primary, &[2])), []);
 }

@@ -13,13 +13,34 @@ fn deleted() -> Risk {
     Risk::FileGone("its file was deleted".into())
 }
 
+fn read_only() -> Risk {
+    Risk::ReadOnly("its file system is read-only".into())
+}
+
 #[test]
-fn whose_disks_cannot_be_written_is_told_apart() {
+fn a_disk_that_cannot_be_written_counts_when_that_was_heard_for_a_while() {
     let gone = Gone::default();
-    let read_only = Risk::ReadOnly("its file system is read-only".into());
-    let told = heard([true, true], &[11]).with_risks([(ReplicaId(12), read_only)].into_iter());
-    assert_eq!(gone.note(&ASKED, &told), [ReplicaId(11), ReplicaId(12)]);
-    assert_eq!(gone.unwritable(), [ReplicaId(12)].into());
+    let begin = Instant::now();
+    let told = || heard([true, true], &[]).with_risks([(ReplicaId(12), read_only())].into_iter());
+    gone.note_fresh(&ASKED, &told(), begin);
+    let unwritable = |now| gone.settled(now).unwritable;
+    assert_eq!(gone.settled(begin).well, [ReplicaId(11)].into());
+    assert_eq!(unwritable(begin), [].into());
+    gone.note_fresh(&ASKED, &told(), begin + SETTLED);
+    assert_eq!(unwritable(begin + SETTLED), [ReplicaId(12)].into());
+    gone.note_fresh(&ASKED, &heard([true, true], &[]), begin + SETTLED);
+    gone.note_fresh(&ASKED, &told(), begin + SETTLED);
+    assert_eq!(unwritable(begin + SETTLED), [].into(), "it was well meanwhile");
+}
+
+#[test]
+fn what_was_not_heard_this_time_is_evidence_for_nothing() {
+    let gone = Gone::default();
+    let begin = Instant::now();
+    let told = heard([true, true], &[]).with_risks([(ReplicaId(12), read_only())].into_iter());
+    gone.note_fresh(&ASKED, &told, begin);
+    gone.note_fresh(&ASKED, &heard([true, false], &[11]), begin + SETTLED);
+    assert_eq!(gone.settled(begin + SETTLED), Settled::default());
 }
 
 #[test]
