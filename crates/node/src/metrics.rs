@@ -28,7 +28,11 @@ pub async fn text(State(node): State<Arc<Node>>) -> Response {
     replica_metrics(&volumes, &mut page);
     let attached: Vec<_> = node.volumes.all();
     volume_metrics(&attached, &volumes, &mut page);
-    failure_metrics(&mut page, &node.volumes.failed_since_start());
+    let counted = |id| {
+        let volume = volumes.iter().find(|it| it.volume == id && it.primary.is_some());
+        volume.map(|volume| volume.counters.failures.iter().copied().collect()).unwrap_or_default()
+    };
+    failure_metrics(&mut page, &node.volumes.failed_since_start(counted));
     ([("content-type", TYPE)], page.0).into_response()
 }
 

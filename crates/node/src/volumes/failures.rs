@@ -84,14 +84,18 @@ impl Failed {
         }
     }
 
-    /// All that has failed since the daemon's start, by the names of volumes; those of `attached`
-    /// are called so now. A name that another volume had before counts once.
+    /// All that has failed since the daemon's start, by the names of volumes. Those of `attached` are
+    /// called so now, and their primaries have counted this: what is told here comes later. A name
+    /// that another volume had before counts once.
     pub(crate) fn since_start<'a>(
         &self,
-        attached: impl Iterator<Item = (VolumeId, &'a str)>,
+        attached: impl Iterator<Item = (VolumeId, &'a str, Vec<Failure>)>,
     ) -> BTreeMap<String, Vec<Failure>> {
-        let mut volumes = lock(&self.0);
-        for (volume, name) in attached {
+        let mut volumes = lock(&self.0).clone();
+        for (volume, name, counted) in attached {
+            if !counted.is_empty() {
+                volumes.entry(volume).or_default().of_primary = counted;
+            }
             if let Some(known) = volumes.get_mut(&volume) {
                 name.clone_into(&mut known.name);
             }
@@ -146,9 +150,14 @@ impl Failed {
 
 impl Volumes {
     /// All requests that have failed here since the daemon's start, by the names of volumes.
-    pub(crate) fn failed_since_start(&self) -> BTreeMap<String, Vec<Failure>> {
+    /// `counted`: what the primary of an attached one has counted by now.
+    pub(crate) fn failed_since_start(
+        &self,
+        counted: impl Fn(VolumeId) -> Vec<Failure>,
+    ) -> BTreeMap<String, Vec<Failure>> {
         let attached = self.all();
-        self.failed.since_start(attached.iter().map(|attached| (attached.id, attached.name())))
+        let now = attached.iter().map(|it| (it.id, it.name(), counted(it.id)));
+        self.failed.since_start(now)
     }
 
     /// Requests have failed: for the log, and for the volume's events.
@@ -248,7 +257,7 @@ mod tests {
         let failed = Failed::default();
         failed.note(VolumeId(1), "web", failure(7, 9));
         let count = || {
-            let all = failed.since_start([(VolumeId(1), "web")].into_iter());
+            let all = failed.since_start([(VolumeId(1), "web", Vec::new())].into_iter());
             all["web"].iter().map(|failure| failure.count).sum::<u64>()
         };
         assert_eq!(count(), 7);
@@ -261,8 +270,15 @@ mod tests {
         // One of the same name, as after a deletion, has no line of its own.
         failed.note(VolumeId(2), "web", failure(1, 40));
         assert_eq!(count(), 11);
-        let renamed = failed.since_start([(VolumeId(1), "www")].into_iter());
+        let renamed = failed.since_start([(VolumeId(1), "www", Vec::new())].into_iter());
         assert_eq!((renamed["www"][0].count, renamed["web"][0].count), (10, 1));
+        // What was told comes later than what was counted, and is a part of it.
+        let counted = [
+            (VolumeId(1), "www", vec![failure(4, 50)]),
+            (VolumeId(3), "new", vec![failure(1, 50)]),
+        ];
+        let now = failed.since_start(counted.into_iter());
+        assert_eq!((now["www"][0].count, now["new"][0].count), (13, 1));
     }
 
     #[test]
