@@ -1,7 +1,7 @@
 //! The API of a node that runs in this process, for the target `api`: without disks and other
 //! nodes, in a folder for temporary files.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -9,6 +9,8 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, Uri};
 use evenkeel_api::{ErrorCode, routes, types};
 use evenkeel_core::NodeId;
+use evenkeel_node::access::{Account, Role};
+use evenkeel_node::api::permission::Requester;
 use evenkeel_node::api::server;
 use evenkeel_node::coordinator::{self, Caller};
 use evenkeel_node::{Config, Daemon};
@@ -25,6 +27,8 @@ struct Bench {
     runtime: Runtime,
     /// To users, and to other nodes.
     routers: [Router; 2],
+    /// It runs until the process ends, and is kept where the search for leaks finds it.
+    _daemon: Mutex<Daemon>,
 }
 
 static BENCH: OnceLock<Bench> = OnceLock::new();
@@ -41,12 +45,21 @@ fn bench() -> &'static Bench {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let daemon = runtime.block_on(Daemon::start(config)).expect("the node starts");
-        let node = Arc::clone(daemon.node());
-        // It runs until the process ends.
-        std::mem::forget(daemon);
+        let running = daemon.running().clone();
         let caller = Caller { node: NodeId(2), start: None, at: "fuzzer".into() };
-        Bench { runtime, routers: [server::router(&node), server::control_router(&node, caller)] }
+        let routers = [server::router(&running, root()), server::control_router(&running, caller)];
+        Bench { runtime, routers, _daemon: Mutex::new(daemon) }
     })
+}
+
+/// Who may do everything.
+fn root() -> Requester {
+    Requester {
+        account: Account::root(),
+        role: Some(Role::Administer),
+        login: None,
+        refusals: Arc::default(),
+    }
 }
 
 /// An error as it is told.

@@ -86,7 +86,7 @@ pub fn tables() -> Vec<(&'static str, Vec<u8>)> {
     let replica = ReplicaId(2);
     let regions = OpenRegions { slot: 3, region: 1 << 20, open: vec![1, 7, 900] };
     let bits = Box::new([5; PAGE_WORDS]);
-    let page = MissingPage { slot: 1, replica, since: Generation(4), page: 2, bits };
+    let page = MissingPage { place: 1, replica, since: Generation(4), page: 2, bits };
     let mut map = AllocationMap::new(64 << 30);
     map.allocated.insert(3..90);
     let checksums = Box::new([9; CHECKSUMS_PER_PAGE]);

@@ -36,6 +36,7 @@ fn main() -> std::io::Result<()> {
     nbd()?;
     nvme()?;
     nvme_controller()?;
+    nvme_io_queue()?;
     nvme_authentication()?;
     machines()?;
     node()
@@ -380,6 +381,58 @@ fn nvme_controller() -> std::io::Result<()> {
         &[12, 60],
     ];
     save("nvme_controller", "discovery", 7, &discovery.concat())
+}
+
+/// Steps of a host that has all kinds of commands carried out, aborted, and dropped with their queue.
+fn nvme_io_queue() -> std::io::Result<()> {
+    // By the place of the opcode in the target's list: the opcode, identifier, first block, blocks less
+    // one, whether data is on request, FUSE.
+    let (flush, write, read, compare, zero, manage, leave) = (0, 1, 3, 4, 5, 6, 8);
+    let command =
+        |opcode: u8, identifier: u8, on_request: u8| [0, opcode, identifier, 3, 7, on_request, 0];
+    let half = |opcode: u8, identifier: u8, fuse: u8| [0, opcode, identifier, 0, 0, 0, 0x80 | fuse];
+    let (data, part, reply, cancelled) = ([6, 0], [6, 0x80], [8, 0, 0], [8, 0, 1]);
+    let (taken, drained, closed) = ([11], [14, 0], [14, 7]);
+    let all = [
+        &command(write, 1, 0)[..],
+        &command(write, 2, 1),
+        &part,
+        &data,
+        &command(read, 3, 1),
+        &command(compare, 4, 1),
+        &command(zero, 5, 1),
+        &command(flush, 6, 1),
+        &command(manage, 7, 0),
+        &reply.repeat(6),
+        &data,
+        &reply.repeat(6),
+        &taken,
+        &half(compare, 8, 1),
+        &half(write, 9, 2),
+        &reply,
+        &command(leave, 10, 1),
+        &drained,
+        &taken,
+    ];
+    save("nvme_io_queue", "all", 0, &all.concat())?;
+    let given_up = [
+        &command(write, 1, 0)[..],
+        &[10, 1],
+        &cancelled,
+        &command(compare, 2, 0),
+        &half(compare, 3, 1),
+        &[10, 3],
+        &command(write, 4, 1),
+        &[10, 4],
+        &data,
+        &closed,
+        &cancelled,
+        &drained,
+    ];
+    for mode in [3, 4] {
+        save("nvme_io_queue", &format!("given_up_{mode}"), mode, &given_up.concat())?;
+    }
+    Ok(())
 }
 
 /// Appends so much data, and its digest.

@@ -74,6 +74,7 @@ impl Target {
                 self.log.push((3, slot.index(), 0));
                 assert!(self.open[slot.index()].take().is_some());
             }
+            Event::Refused(_) => self.log.push((5, 0, 0)),
             Event::End(_) => {
                 self.log.push((4, 0, 0));
                 self.ended = true;

@@ -26,6 +26,7 @@ const VOLUME: Volume = Volume {
         identifier: [7; 16],
         size: 1 << 30,
         block_size: 4096,
+        best_write: 4096,
         is_read_only: false,
     },
     path: Path { state: PathState::Optimized, changes: 1 },
@@ -221,9 +222,14 @@ impl Target {
             13 => self.publish(byte),
             14 => {
                 if let Some(controller) = self.subsystem.controller(self.admin.controller) {
-                    match byte % 3 {
+                    match byte % 4 {
                         0 => controller.shut_down(),
                         1 => controller.disconnect(u16::from(byte) + 1),
+                        2 => {
+                            for (queue, command) in controller.take_aborts() {
+                                controller.aborted(queue, command, byte & 4 == 0);
+                            }
+                        }
                         _ => drop(controller.take_closing()),
                     }
                 }

@@ -5,7 +5,7 @@ use evenkeel_wire::{
     HEADER_LENGTH, PayloadSummary, carries_payload, decode, decode_header, encode,
 };
 
-use super::blank::Blank;
+use super::harness::Blank;
 use super::script::Script;
 use crate::{patch, seal_frame};
 

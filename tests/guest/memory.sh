@@ -6,7 +6,7 @@
 # copy: debug/examples/serve_file
 # disks: 1 400M
 # memory: 256
-# seconds: 200
+# seconds: 600
 set -u
 server=/job/serve_file
 fail() { echo "FAILED: $*"; cat /tmp/serve; dmesg | tail -20; exit 1; }

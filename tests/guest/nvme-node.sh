@@ -1,11 +1,11 @@
 #!/bin/bash
 # A node that exports a volume of two replicas by NVMe over TCP, and this kernel's initiator over loopback, by keys.
-# takes: 150
+# takes: 185
 # build: --workspace --bin evenkeel --example bench
 # copy: debug/evenkeel
 # disks: 2 900M
 # memory: 1024
-# seconds: 300
+# seconds: 900
 set -u
 host=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
 discovery=nqn.2014-08.org.nvmexpress.discovery
@@ -132,7 +132,7 @@ umount /mnt
 
 step "restarts under load"
 fio --name=restart --filename=$device --direct=1 --ioengine=libaio --offset=256M --size=64M --rw=randwrite --bs=4k \
-  --iodepth=16 --verify=crc32c --verify_fatal=1 --time_based --runtime=25 > /tmp/fio.restart 2>&1 &
+  --iodepth=16 --verify=crc32c --verify_fatal=1 --time_based --runtime=60 > /tmp/fio.restart 2>&1 &
 load=$!
 sleep 3
 kill -TERM $node

@@ -65,7 +65,7 @@ cp -r /usr/bin /tmp/mnt/before && sync
 
 step "a mounted device is not detached"
 echo detach >&3
-for ((i = 0; i < 50; i++)); do grep -q "is in use" /tmp/serve.1 && break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do grep -q "is in use" /tmp/serve.1 && break; sleep 0.1; done
 grep -q "in use (mounted at /tmp/mnt)" /tmp/serve.1 || fail "detached while mounted"
 
 step "kill -9 under load"
@@ -92,7 +92,7 @@ echo detach >&3
 wait $daemon || fail "detach"
 exec 3>&-
 [ ! -e $device ] || fail "$device is still there"
-for ((i = 0; i < 50; i++)); do [ -e /dev/ublkb0 ] || break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do [ -e /dev/ublkb0 ] || break; sleep 0.1; done
 [ ! -e /dev/ublkb0 ] || fail "/dev/ublkb0 is still there"
 
 step "kill -9, and nobody takes over: errors instead of waiting"

@@ -195,7 +195,8 @@ interrupted() {
 # end_nodes N…: all of these at once; one that does not end within 15 s is killed.
 end_nodes() {
     local n
-    for n in "$@"; do kill -TERM "${pids[$n]}" 2>/dev/null || true; done
+    # One that is stopped takes its signals when it goes on.
+    for n in "$@"; do kill -TERM "${pids[$n]}" 2>/dev/null && kill -CONT "${pids[$n]}" || true; done
     for n in "$@"; do
         for _ in $(seq 150); do kill -0 "${pids[$n]}" 2>/dev/null || break; sleep 0.1; done
         kill -KILL "${pids[$n]}" 2>/dev/null || true

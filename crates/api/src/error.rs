@@ -75,6 +75,8 @@ pub enum ErrorCode {
     NodeRemoved,
     /// 403: the peer refused this node, or this node the peer (key, certificate).
     NotAuthorised,
+    /// 403: the user has no right to ask that of this node.
+    NotPermitted,
     /// 501: this machine cannot do it (no ublk, no FUSE, no permission).
     NotSupported,
     /// 503: this node belongs to no cluster yet.
@@ -101,7 +103,7 @@ impl ErrorCode {
     pub const fn status(self) -> u16 {
         match self {
             Self::BadRequest => 400,
-            Self::NotAuthorised | Self::NodeRemoved => 403,
+            Self::NotAuthorised | Self::NodeRemoved | Self::NotPermitted => 403,
             Self::NoSuchPath
             | Self::NoSuchNode
             | Self::NoSuchDisk
@@ -129,7 +131,7 @@ pub struct ApiError {
     pub code: ErrorCode,
     /// What did not work.
     pub what: String,
-    /// Why.
+    /// The cause.
     pub why: String,
     /// What to do about it.
     #[serde(rename = "do")]

@@ -3,10 +3,10 @@
 
 use crate::ErrorCode;
 
-/// How the command ended.
+/// The exit codes of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for is done.
+    /// The command succeeded.
     Done,
     /// It failed; the message says why.
     Failed,
@@ -61,7 +61,7 @@ impl Exit {
 }
 
 impl ErrorCode {
-    /// The exit code that tells a script what kind of refusal it is.
+    /// The exit code of a command that ends with this error.
     #[must_use]
     pub const fn exit(self) -> Exit {
         match self {
@@ -99,6 +99,7 @@ impl ErrorCode {
             | Self::WrongCluster
             | Self::AddressInUse
             | Self::NotAuthorised
+            | Self::NotPermitted
             | Self::NodeRemoved
             | Self::NotSupported
             | Self::NotJoined

@@ -1,5 +1,5 @@
-//! What an evenkeel node's API says and hears: [`routes`], the JSON [`types`], [`error`] codes with
-//! the [`exit`] codes that they give, and how [`sizes`] are written in messages.
+//! The API of an evenkeel node: [`routes`], the JSON [`types`], [`error`] codes with the [`exit`]
+//! codes that they give, and how [`sizes`] are written in messages.
 //!
 //! The node serves it, the command asks it, and neither needs the other. Nothing here reads a
 //! socket or decides anything.

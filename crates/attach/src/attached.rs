@@ -18,17 +18,17 @@ use crate::ublk::control::Control;
 mod with_loop;
 mod with_ublk;
 
-/// What is to be attached.
+/// How to attach a volume as a block device.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The volume's name: the name of the device. Letters, digits, `.`, `_` and `-`, not beginning
     /// with a dot, at most 64.
     pub name: String,
-    /// Bytes, shared with whoever lets the volume grow: see [`grow`].
+    /// Size in bytes; shared, because the volume may [`grow`].
     pub size: Arc<AtomicU64>,
     /// Logical block size in bytes: 512 or 4096.
     pub block_size: u32,
-    /// How; `None`: the best that this machine has.
+    /// The kind of device; `None`: the best one that this machine offers.
     pub kind: Option<Kind>,
     /// Whether a device that a killed daemon has left may be taken over, with the requests that it
     /// had not answered. Only if the volume was attached nowhere else since: what its users have
@@ -45,7 +45,7 @@ impl Options {
 /// A volume that is attached as a block device.
 #[derive(Debug)]
 pub struct Attached {
-    /// How.
+    /// The kind of device.
     pub kind: Kind,
     /// The device, for example `/dev/loop3`. It may be another one next time.
     pub device: PathBuf,

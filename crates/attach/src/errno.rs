@@ -17,6 +17,7 @@ pub fn of(error: RequestError) -> i32 {
         | RequestError::NoCoordinator
         | RequestError::Fenced
         | RequestError::LostWrites
-        | RequestError::Detached => libc::EIO,
+        | RequestError::Detached
+        | RequestError::Cancelled => libc::EIO,
     }
 }

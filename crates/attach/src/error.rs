@@ -39,7 +39,7 @@ pub enum AttachError {
     NameTaken {
         /// The stable name.
         link: PathBuf,
-        /// Where it points to.
+        /// The device that it points to.
         device: PathBuf,
     },
     /// Nothing is attached under this name.
@@ -63,7 +63,7 @@ pub enum AttachError {
     NotDurable {
         /// The device.
         device: PathBuf,
-        /// Why.
+        /// The error of the flush.
         error: io::Error,
     },
     /// It is not known what became of a step that a process of its own was to do.
@@ -75,9 +75,9 @@ pub enum AttachError {
     /// The system refused something.
     #[error("{action}: {error}")]
     System {
-        /// What was tried.
+        /// The step that failed, for people.
         action: String,
-        /// Why it failed.
+        /// The error of the system.
         error: io::Error,
     },
 }

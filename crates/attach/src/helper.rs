@@ -11,7 +11,7 @@
 //! It reads one question from its standard input, and writes the answer to its standard output.
 //! What it needs it opens by the names in the question.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,13 @@ use crate::steps::Step;
 
 /// The only argument of such a process.
 const ARGUMENT: &str = "--device-helper";
-/// What it is called in lists of processes.
+/// The name of the process in lists of processes.
 const NAME: &core::ffi::CStr = c"evenkeel-device";
 /// This program as it was started, also if its file has been replaced since.
 const PROGRAM: &str = "/proc/self/exe";
+/// Where a program that is measured for its coverage writes that: the only variable that such a
+/// process is given.
+const PROFILE: &str = "LLVM_PROFILE_FILE";
 /// The first descriptor after those of standard input, output and error.
 const FIRST: libc::c_uint = 3;
 
@@ -82,6 +85,7 @@ fn converse(program: &Path, step: &Step) -> io::Result<(Vec<u8>, io::Result<Exit
     let mut process = Command::new(program)
         .arg(ARGUMENT)
         .env_clear()
+        .envs(passed_on(std::env::vars_os()))
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -95,6 +99,13 @@ fn converse(program: &Path, step: &Step) -> io::Result<(Vec<u8>, io::Result<Exit
     let ended = process.wait();
     read.transpose()?;
     Ok((answer, ended))
+}
+
+/// What such a process is given of the daemon's environment.
+fn passed_on(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    variables.filter(|(name, _)| name == PROFILE)
 }
 
 /// Does the step for which this process was executed, and ends it. Returns if this is another

@@ -1,4 +1,4 @@
-//! Who uses a block device.
+//! Which mounts, processes and other devices use a block device.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::mounts;
 pub enum User {
     /// A filesystem on it is mounted.
     Mount {
-        /// Where.
+        /// The mount point.
         directory: PathBuf,
         /// A process that sees this mount, if it is not in this process's table.
         process: Option<u32>,
@@ -26,7 +26,7 @@ pub enum User {
     Device(String),
     /// A process has it open.
     Process {
-        /// Its number.
+        /// Its process id.
         process: u32,
         /// Its name.
         name: String,

@@ -5,10 +5,10 @@
 //! for it.
 //!
 //! - [`attach`], [`grow`] and [`detach`], while the daemon lives.
-//! - [`clean_up_stale`] after one that was killed; [`list`] tells what there is.
+//! - [`clean_up_stale`] after one that was killed; [`list`] returns what is attached.
 //! - [`prepare_data_path`], once at the daemon's start, for when memory is short.
-//! - [`serve_if_asked`], first of all in a program that attaches: what waits for its own devices it
-//!   does in a process of its own.
+//! - [`serve_if_asked`], first of all in a program that attaches: calls that wait for its own
+//!   devices run in a helper process, which is this program started again.
 //!
 //! These functions block, some of them until the worker that serves the volume has answered the
 //! kernel: **never call them on a worker's thread** (that is, not from a call-back of the engine),

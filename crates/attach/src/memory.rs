@@ -13,11 +13,11 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// One measure that could not be taken, and why.
 #[derive(Debug)]
 pub struct Missing {
-    /// What does not hold.
+    /// The protection that is missing.
     pub measure: &'static str,
-    /// What it would have prevented.
+    /// What can happen without it.
     pub consequence: &'static str,
-    /// Why it could not be taken.
+    /// The error of the system.
     pub error: io::Error,
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// Major and minor number of the device, as `major:minor`.
     pub device: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub directory: PathBuf,
     /// The type of the filesystem.
     pub filesystem_type: String,

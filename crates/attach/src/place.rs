@@ -1,4 +1,4 @@
-//! Where an attached volume has its things: in the runtime directory and in `/dev/evenkeel`.
+//! The files of an attached volume in the runtime directory and in `/dev/evenkeel`.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fuse::mount;
 
-/// How a volume is attached.
+/// The kinds of block device that a volume can be attached as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -151,11 +151,11 @@ pub(crate) fn remove_if_there(file: &Path) -> io::Result<()> {
 pub struct Record {
     /// The volume's name.
     pub name: String,
-    /// How it is attached.
+    /// The kind of device.
     pub kind: Kind,
     /// The device, for example `/dev/loop3`; `None`: the attaching did not come that far.
     pub device: Option<PathBuf>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Logical block size, in bytes.
     pub block_size: u32,
@@ -167,7 +167,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether it was noted by this process.
+    /// Returns true if this process wrote the record.
     #[must_use]
     pub fn is_own(&self) -> bool {
         (self.daemon, self.began) == (std::process::id(), began())

@@ -31,7 +31,7 @@ pub enum Filesystems {
     Unmount,
 }
 
-/// What was found and done.
+/// What [`clean_up_stale`] removed and what it had to leave.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CleanedUp {
     /// The devices that were taken away from the volume.

@@ -1,6 +1,6 @@
-//! The steps that ask a device of this node, and wait until the node's own worker has answered.
+//! System calls on a device of this node that wait until the node's own worker has answered.
 //!
-//! They are done in a process of their own: see [`crate::helper`].
+//! A helper process makes them: see [`crate::helper`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -21,13 +21,13 @@ pub(crate) enum Step {
     MakeLoop { file: PathBuf, block_size: u32 },
     /// The file and the loop device over it show this size.
     GrowLoop { file: PathBuf, device: PathBuf, size: u64 },
-    /// A device that nobody uses is flushed and taken away, and so is its stable name. A loop device
-    /// over another file than this is somebody else's by now, and stays.
+    /// A device that nobody uses is flushed and taken away, and so is its stable name. A loop
+    /// device over another file than this is somebody else's by now, and stays.
     Release { device: PathBuf, link: PathBuf, kind: Kind, file: PathBuf },
 }
 
 impl Step {
-    /// Does it, and tells which device it was.
+    /// Does it, and returns the device.
     pub fn run(self) -> Result<PathBuf, AttachError> {
         match self {
             Self::MakeLoop { file, block_size } => {

@@ -285,5 +285,5 @@ fn get_errors(device: &File) {
     let mut memory = Aligned([0; 8192]);
     assert!(device.read_at(&mut memory.0[..512], 0).is_err());
     assert!(device.write_at(&memory.0[..512], 0).is_err());
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }

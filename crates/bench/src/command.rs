@@ -9,6 +9,7 @@ use crate::facts;
 use crate::failure::{Failure, Kind};
 use crate::import;
 use crate::interrupt::Interrupt;
+use crate::load::{self, LoadArgs};
 use crate::profile::{Choice, Profile};
 use crate::report::{compare, html, markdown, plot, terminal};
 use crate::result::Results;
@@ -84,6 +85,14 @@ Examples:
 Examples:
   evenkeel bench clean")]
     Clean,
+    /// Ask an export over TCP for reads and writes, by NBD or by NVMe, and print what fio would
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  evenkeel bench load --address 127.0.0.1:10809 --export music --pattern randread --size 256m"
+    )]
+    Load(LoadArgs),
     /// Show which tools and peers are installed, and how to install the others
     #[command(after_help = "\
 Examples:
@@ -211,13 +220,14 @@ impl BenchCommand {
             Self::Import(args) => import_files(args, manner),
             Self::Report(args) => report(args),
             Self::Compare(args) => {
-                let (before, after) = (load(&args.before)?, load(&args.after)?);
+                let (before, after) = (read_results(&args.before)?, read_results(&args.after)?);
                 Ok(match manner.json {
                     true => compare::json(&before, &after),
                     false => compare::text(&before, &after),
                 })
             }
             Self::Clean => clean(),
+            Self::Load(args) => load::run(args),
             Self::Tools => Ok(tool_list()),
         }
     }
@@ -346,7 +356,8 @@ fn import_files(args: &ImportArgs, manner: &Manner) -> Result<String, Failure> {
 }
 
 fn report(args: &ReportArgs) -> Result<String, Failure> {
-    let all: Vec<Results> = args.files.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
+    let all: Vec<Results> =
+        args.files.iter().map(|path| read_results(path)).collect::<Result<_, _>>()?;
     if args.markdown {
         return Ok(all.iter().map(markdown::page).collect());
     }
@@ -358,7 +369,7 @@ fn report(args: &ReportArgs) -> Result<String, Failure> {
     Ok(format!("The report: {}\n", args.out.display()))
 }
 
-fn load(path: &Path) -> Result<Results, Failure> {
+fn read_results(path: &Path) -> Result<Results, Failure> {
     let failed = |why: &dyn std::fmt::Display| {
         Failure::new(format!("cannot read results from {}", path.display()), why)
     };

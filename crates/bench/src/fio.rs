@@ -75,6 +75,15 @@ pub enum Reach {
         /// The export's name; may be empty.
         export: String,
     },
+    /// An export over TCP, by the client of [`crate::load`]: fio has none for NVMe.
+    Load {
+        /// The `evenkeel` program.
+        program: PathBuf,
+        /// HOST:PORT.
+        address: String,
+        /// Which export, as options.
+        options: Vec<String>,
+    },
     /// GlusterFS' own client library.
     Gfapi {
         /// The volume.
@@ -86,6 +95,9 @@ pub enum Reach {
 
 /// The command line of a job. With `log`, fio writes its time series there.
 pub fn arguments(name: &str, job: &FioJob, reach: &Reach, log: Option<&Path>) -> Vec<String> {
+    if let Reach::Load { program, address, options } = reach {
+        return load_arguments(job, (program, address, options));
+    }
     let mut words = vec!["fio".to_owned(), "--output-format=json".to_owned()];
     let mut say = |word: String| words.push(word);
     say(format!("--percentile_list={PERCENTILES}"));
@@ -126,11 +138,28 @@ pub fn arguments(name: &str, job: &FioJob, reach: &Reach, log: Option<&Path>) ->
     words
 }
 
+/// The same for the client of [`crate::load`].
+fn load_arguments(
+    job: &FioJob,
+    (program, address, options): (&Path, &str, &[String]),
+) -> Vec<String> {
+    let mut words = vec![program.display().to_string(), "bench".to_owned(), "load".to_owned()];
+    words.push(format!("--address={address}"));
+    words.extend_from_slice(options);
+    words.push(format!("--pattern={}", job.pattern));
+    words.push(format!("--block={}", short_size(job.block)));
+    words.push(format!("--depth={}", job.depth));
+    words.push(format!("--size={}", short_size(job.size)));
+    words.push(format!("--runtime={}", job.milliseconds.unwrap_or_default()));
+    words.push(format!("--flush-every={}", job.flush_every));
+    words
+}
+
 fn engine(job: &FioJob, reach: &Reach) -> &'static str {
     match reach {
         Reach::Nbd { .. } => "nbd",
         Reach::Gfapi { .. } => "gfapi_async",
-        Reach::File(_) | Reach::Files(_) => job.engine.unwrap_or("io_uring"),
+        Reach::File(_) | Reach::Files(_) | Reach::Load { .. } => job.engine.unwrap_or("io_uring"),
     }
 }
 
@@ -148,6 +177,8 @@ fn way_in(name: &str, reach: &Reach) -> Vec<String> {
             })
             .collect(),
         Reach::Nbd { .. } => vec![format!("--name={name}"), format!("--uri={}", uri(reach))],
+        // It has its own words.
+        Reach::Load { .. } => Vec::new(),
         Reach::Gfapi { volume, host } => vec![
             format!("--name={name}"),
             format!("--volume={volume}"),

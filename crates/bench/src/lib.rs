@@ -8,6 +8,7 @@
 //! - [`target`]: configurations, set up and torn down.
 //! - [`profile`]: which configurations and workloads belong together.
 //! - [`runner`] measures in rounds.
+//! - [`load`]: a client of NBD and of NVMe, both over TCP.
 //! - [`import`]: reads the text output of tools, also from old reports.
 //! - [`report`]: pages and tables for people.
 
@@ -17,6 +18,7 @@ pub mod failure;
 pub mod fio;
 pub mod import;
 pub mod interrupt;
+pub mod load;
 pub mod process;
 pub mod profile;
 pub mod report;

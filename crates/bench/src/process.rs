@@ -273,7 +273,7 @@ mod tests {
         let failure = run(
             &Interrupt::default(),
             &mut command(["sh", "-c", "echo no such luck >&2; exit 3"]),
-            Duration::from_secs(5),
+            Duration::from_secs(60),
         )
         .unwrap_err();
         assert!(failure.to_string().contains("no such luck"), "{failure}");
@@ -285,7 +285,7 @@ mod tests {
         let start = Instant::now();
         let mut hanging = command(["sh", "-c", "sleep 60 & wait"]);
         assert!(run(&Interrupt::default(), &mut hanging, Duration::from_millis(100)).is_err());
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < Duration::from_secs(50));
     }
 
     #[test]

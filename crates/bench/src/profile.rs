@@ -52,7 +52,7 @@ pub struct Choice {
 }
 
 /// Every configuration that can be asked for by name.
-pub const KNOWN: [Recipe; 27] = [
+pub const KNOWN: [Recipe; 29] = [
     Recipe::Local(1),
     Recipe::Local(2),
     Recipe::Local(3),
@@ -63,6 +63,8 @@ pub const KNOWN: [Recipe; 27] = [
     Recipe::Replicas(3, Protocol::B),
     Recipe::Replicas(3, Protocol::A),
     Recipe::Encrypted(2),
+    Recipe::OverNbd(2),
+    Recipe::OverNvme(2),
     Recipe::Shared(2),
     Recipe::Remote(1),
     Recipe::Remote(3),

@@ -290,9 +290,9 @@ pub struct Summary {
 /// Something that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// What.
+    /// What was left out.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
     /// What to do to have it the next time; may be empty.
     pub remedy: String,

@@ -27,14 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Undo {
     /// End a process and its group.
     Process {
-        /// Its id.
+        /// The process id.
         pid: u32,
         /// When it started, so that no other one of this id is hurt.
         started: u64,
     },
     /// Unmount.
     Mount {
-        /// Where.
+        /// The mount point.
         point: PathBuf,
     },
     /// Free the loop device over this file.
@@ -58,7 +58,7 @@ pub enum Undo {
     },
     /// Delete a directory and all in it.
     Directory {
-        /// Which.
+        /// Its path.
         path: PathBuf,
     },
 }

@@ -41,6 +41,10 @@ pub enum Recipe {
     Replicas(u32, Protocol),
     /// The same with protocol C, over TCP with TLS instead of unix sockets.
     Encrypted(u32),
+    /// evenkeel, N copies on N nodes, used over NBD on TCP.
+    OverNbd(u32),
+    /// The same, over NVMe on TCP.
+    OverNvme(u32),
     /// evenkeel, a copy on each of N nodes, used from one more.
     Remote(u32),
     /// evenkeel, a stripe of two mirrors of two on one node.
@@ -164,6 +168,8 @@ impl Recipe {
                 format!("replica-{copies}-{}", protocol.letter().to_lowercase())
             }
             Self::Encrypted(copies) => format!("replica-{copies}-c-tls"),
+            Self::OverNbd(copies) => format!("nbd-tcp-{copies}"),
+            Self::OverNvme(copies) => format!("nvme-tcp-{copies}"),
             Self::Remote(copies) => format!("remote-{copies}"),
             Self::Shared(copies) => format!("shared-{copies}"),
             Self::Stripe => "stripe-2x2".to_owned(),
@@ -203,6 +209,8 @@ impl Recipe {
             | Self::Shared(copies)
             | Self::Remote(copies)
             | Self::Encrypted(copies)
+            | Self::OverNbd(copies)
+            | Self::OverNvme(copies)
             | Self::Replicas(copies, _) => copies,
             Self::Stripe | Self::RemoteStripe | Self::MdRaid1 | Self::Drbd(_) => 2,
             Self::QuorumFiles | Self::QuorumNbd | Self::GlusterMount | Self::GlusterApi => 3,
@@ -252,6 +260,8 @@ impl Recipe {
                 evenkeel::nodes(lab, &self.id(), copies as usize, protocol)
             }
             Self::Encrypted(copies) => evenkeel::encrypted(lab, &self.id(), copies as usize),
+            Self::OverNbd(copies) => evenkeel::over_nbd(lab, &self.id(), copies as usize),
+            Self::OverNvme(copies) => evenkeel::over_nvme(lab, &self.id(), copies as usize),
             Self::Shared(copies) => evenkeel::shared(lab, &self.id(), copies as usize),
             Self::Remote(copies) => evenkeel::remote(lab, &self.id(), copies as usize),
             Self::Stripe => evenkeel::local_stripe(lab, &self.id()),

@@ -252,7 +252,9 @@ impl Client {
                 "start it with `systemctl start evenkeel` or `evenkeel node run`",
             ),
             io::ErrorKind::PermissionDenied => {
-                ("you may not open it".to_owned(), "run this as root, with sudo for example")
+                let remedy = "run this as root, with sudo for example, or have an administrator \
+                              name you under [api] in the node's configuration";
+                ("you may not open it".to_owned(), remedy)
             }
             _ => (error.to_string(), "see the node's log (journalctl -u evenkeel)"),
         };

@@ -63,6 +63,8 @@ pub fn is_healthy(volume: &VolumeStatus) -> bool {
         && !is_starting_late(volume)
         && !is_missed(volume)
         && volume.dead_devices.is_empty()
+        // Of a shared volume one may be silent, and others answer.
+        && volume.primaries.iter().all(|primary| primary.alive)
         && !matches!(
             volume.state,
             VolumeState::Suspended | VolumeState::Unreachable | VolumeState::Unknown

@@ -31,8 +31,8 @@ fn numbers(text: &str, phrase: &str) -> Vec<u64> {
 }
 
 #[test]
-fn the_numbers_in_the_readme_are_those_of_the_code() {
-    let readme = flowing(&document("README.md"));
+fn the_numbers_in_the_readme_and_the_comparison_are_those_of_the_code() {
+    let pages = flowing(&(document("README.md") + &document("docs/comparison.md")));
     let deadline = Settings::default().deadline.as_secs();
     let mut found = 0;
     for (phrase, expected) in [
@@ -43,15 +43,24 @@ fn the_numbers_in_the_readme_are_those_of_the_code() {
         ("attached on up to {} nodes at once", MAX_PRIMARIES as u64),
         ("| several writers at once | up to {} nodes", MAX_PRIMARIES as u64),
         ("leaves the mirror after {} s", deadline),
+        ("{} s if it hangs", deadline),
         ("a CRC-32C per {} KiB", u64::from(BLOCK) / 1024),
         ("on-disk format {}", u64::from(evenkeel_format::FORMAT_VERSION)),
         ("version {},", env!("CARGO_PKG_VERSION_MAJOR").parse().unwrap()),
     ] {
-        let said = numbers(&readme, phrase);
+        let said = numbers(&pages, phrase);
         assert!(said.iter().all(|said| *said == expected), "{phrase}: {said:?}, not {expected}");
         found += said.len();
     }
-    assert!(found >= 6, "only {found} of them are there: these are the phrases of another README");
+    assert!(found >= 6, "only {found} of them are there: these are the phrases of other pages");
+}
+
+#[test]
+fn the_pauses_in_the_readme_are_those_that_were_measured() {
+    let (readme, care) = (document("README.md"), document("docs/manual/care.md"));
+    let said = numbers(&flowing(&readme), "{} ms if a node is killed");
+    let measured = numbers(&flowing(&care), "the longest write when a node is killed | {} ms");
+    assert_eq!((said.len(), &said), (1, &measured));
 }
 
 #[test]

@@ -1,26 +1,35 @@
 //! The commands that a refusal lists are accepted, each as it is printed and one after the other:
 //! the shipped command, and nodes that run.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::ops::Deref;
 
 use evenkeel_node::{Config, Daemon};
 use tokio::runtime::Runtime;
 
-/// Nodes, each with one disk `d`, in a scratch directory.
+use common::Scratch;
+
+/// Nodes, each with one disk `d`.
 struct Cluster {
-    directory: tempfile::TempDir,
+    scratch: Scratch,
     daemons: BTreeMap<String, Daemon>,
     runtime: Runtime,
+}
+
+impl Deref for Cluster {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
 }
 
 impl Cluster {
     fn new(names: &[&str]) -> Self {
         let runtime = Runtime::new().unwrap();
-        let mut cluster =
-            Self { directory: tempfile::tempdir().unwrap(), daemons: BTreeMap::new(), runtime };
+        let mut cluster = Self { scratch: Scratch::new(), daemons: BTreeMap::new(), runtime };
         for name in names {
             cluster.start(name);
             let disk = cluster.place(name).join("d");
@@ -44,52 +53,21 @@ impl Cluster {
         self.runtime.block_on(daemon.stop());
     }
 
-    fn place(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
     /// The first one, named `a`, serves the coordinator.
     fn config(&self, name: &str) -> Config {
-        let peer = |name: &str| format!("unix:{}", self.place(name).join("peer.sock").display());
         std::fs::create_dir_all(self.place(name)).unwrap();
         let mut config = Config {
             name: Some(name.to_owned()),
-            state: self.place(name).join("state"),
-            runtime: self.place(name).join("run"),
+            state: self.state(name),
+            runtime: self.runtime(name),
             ..Config::default()
         };
-        config.peer.listen = vec![peer(name)];
+        config.peer.listen = vec![self.peer(name)];
         config.coordinator.here = name == "a";
-        config.coordinator.join = (name != "a").then(|| peer("a"));
+        config.coordinator.join = (name != "a").then(|| self.peer("a"));
         config.data.workers = Some(1);
         config.times.deadline_ms = 1000;
         config
-    }
-
-    /// A command on a node, in words with one space between.
-    fn run(&self, node: &str, words: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-        command.args(words.split(' ')).arg("--socket").arg(self.place(node).join("run/api.sock"));
-        command.output().unwrap()
-    }
-
-    fn done(&self, node: &str, words: &str) -> String {
-        let output = self.run(node, words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "evenkeel {words}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn until(&self, node: &str, words: &str, wanted: impl Fn(&str) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let said = self.done(node, words);
-            if wanted(&said) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "evenkeel {words}: {said}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
     }
 
     fn stop(self) {

@@ -1,4 +1,4 @@
-//! What a coordinator does first with its store: it makes the cluster, or finds it.
+//! The first transaction of a coordinator: finds its cluster in the store, or creates it.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub enum FoundingError {
         "the coordinator's database belongs to cluster {stored:?} and the configuration says {configured:?}: set `cluster` to the former, or use another state directory"
     )]
     OtherCluster {
-        /// What the store says.
+        /// The name of the cluster in the store.
         stored: String,
-        /// What the configuration says.
+        /// The name of the cluster in the configuration.
         configured: String,
     },
 }
 
-/// What a store says when a coordinator starts.
+/// The cluster that a store holds when a coordinator starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     /// The cluster's identity for its views.

@@ -2,15 +2,15 @@
 //!
 //! A request becomes a [`Task`]. The task reads keys of a [`Store`], works out from them and from
 //! the time what to write, and commits that together with the condition that nothing which it read
-//! has changed. If something has, it begins anew. So any number of tasks may run at once, in one
-//! process or in several, and each acts as if it were alone.
+//! has changed. If something has, it starts again. So any number of tasks may run at once, in one
+//! process or in several, and each acts as if it were alone (optimistic concurrency).
 //! `docs/decisions/0063-coordinator-requests-are-optimistic-transactions.md` says why.
 //!
 //! - [`store`]: keys, guards, commits: what a store has to do.
 //! - [`Task`], [`run`]: one request, from its first read to its answer.
-//! - [`Memory`]: what a coordinator has heard since its start, and no store holds.
+//! - [`Memory`]: what a coordinator has learned since its start, and no store holds.
 //! - [`starts`]: which start of a daemon speaks for its node.
-//! - [`liveness`]: who is silent, and for how long.
+//! - [`liveness`]: which nodes are silent, and for how long.
 
 mod founding;
 pub mod liveness;

@@ -1,15 +1,16 @@
 //! For how long each node has been silent, and so which ones are dead.
 //!
 //! Silence counts only while the coordinator listens: not while it is down, nor while it is frozen.
-//! What it has counted of a silent node is stored, so that a restart, or another coordinator that
-//! takes over, goes on counting. After each start every node has some time to be heard before it
-//! can be dead.
+//! It stores its count for each silent node, so that it, or another coordinator that takes over,
+//! continues the count after a restart. After each start every node has some time to send something
+//! before it can be dead.
 //!
-//! Where several coordinators share a store, each may hear other nodes. A node that is heard has
-//! its entry taken away, by whoever hears it, before that answers. So there a node is dead only if
-//! the same entry has stood for long enough for every living node to be heard by somebody.
+//! Where several coordinators share a store, each may receive heartbeats of other nodes. The one
+//! that receives something from a node deletes that node's entry before it answers. So there a node
+//! is dead only if its entry has stood unchanged for so long that one of the coordinators would
+//! have received something from a living node.
 //!
-//! That no two primaries serve does not rest on this: replicas keep the lease of the old one.
+//! Safety does not rest on this: that no two primaries serve, the lease of the old one ensures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +21,27 @@ use crate::moment::Moment;
 const GRACE: Duration = Duration::from_millis(2500);
 /// The most that counts between two looks: between more the coordinator did not listen.
 const MAX_STEP: Duration = Duration::from_secs(2);
+/// How many times a node has to be heard, within [`GRACE`] after the coordinator stood still, before
+/// it is known to be alive: what it sent last before it died may have waited to be read.
+const PROOF: u32 = 2;
 /// How often at most what was counted is stored, and what is too short to be.
 const SAVE_PERIOD: Duration = Duration::from_secs(1);
 
-/// What is known of one node, on the clock that counts listening.
+/// What is known of one node.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    heard: Heard,
+    proved: Proved,
+}
+
+impl Known {
+    /// Of a node that was not heard since the start: counted from `since`, on top of that.
+    fn silent(since: Duration, before: Duration) -> Self {
+        Self { heard: Heard::Before(since, before), proved: Proved::default() }
+    }
+}
+
+/// When a node was heard, on the clock that counts listening.
 #[derive(Debug, Clone, Copy)]
 enum Heard {
     /// Not since the start. Counted since then, on top of what an earlier incarnation had counted.
@@ -32,7 +50,16 @@ enum Heard {
     At(Duration, Moment),
 }
 
-/// What the store says of a silent node.
+/// When a node was last known to be alive.
+#[derive(Debug, Clone, Copy, Default)]
+struct Proved {
+    at: Option<Moment>,
+    /// When the coordinator had stood still last, and how many times it has heard the node since.
+    resumed: Option<Duration>,
+    times: u32,
+}
+
+/// The stored count of how long a node has been silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// For how long it was silent.
@@ -61,7 +88,7 @@ pub struct Saving {
     pub heard_elsewhere: Vec<String>,
 }
 
-/// Which nodes were heard of, and when.
+/// How long each node has been silent while this coordinator listened.
 #[derive(Debug)]
 pub struct Liveness {
     expiry: Duration,
@@ -72,9 +99,11 @@ pub struct Liveness {
     /// For how long the coordinator has listened since its start.
     listened: Duration,
     saved_at: Duration,
-    nodes: BTreeMap<String, Heard>,
+    /// When the coordinator went on after it had stood still.
+    resumed: Option<Duration>,
+    nodes: BTreeMap<String, Known>,
     stored: BTreeMap<String, Stored>,
-    /// What is being stored.
+    /// Nodes and milliseconds of a save that is under way.
     storing: BTreeMap<String, u64>,
 }
 
@@ -89,7 +118,7 @@ impl Liveness {
         (members, stored): (Vec<String>, BTreeMap<String, Entry>),
     ) -> Self {
         let before =
-            |milliseconds: u64| Heard::Before(Duration::ZERO, Duration::from_millis(milliseconds));
+            |milliseconds| Known::silent(Duration::ZERO, Duration::from_millis(milliseconds));
         let mut nodes: BTreeMap<_, _> = members.into_iter().map(|node| (node, before(0))).collect();
         let silent = stored.iter().map(|(node, entry)| (node.clone(), before(entry.milliseconds)));
         nodes.extend(silent);
@@ -104,6 +133,7 @@ impl Liveness {
             looked_at: now.steady,
             listened: Duration::ZERO,
             saved_at: Duration::ZERO,
+            resumed: None,
             nodes,
             stored: stored.collect(),
             storing: BTreeMap::new(),
@@ -112,14 +142,26 @@ impl Liveness {
 
     /// Time has passed. All that is asked of it is about the last moment told here.
     pub fn advance(&mut self, now: Moment) {
-        self.listened += now.steady.saturating_sub(self.looked_at).min(MAX_STEP);
+        let step = now.steady.saturating_sub(self.looked_at);
+        // Less than this lets nobody be called alive for much longer than the expiry time.
+        if step >= MAX_STEP.max(self.expiry / 2) {
+            self.resumed = Some(now.steady);
+        }
+        self.listened += step.min(MAX_STEP);
         self.looked_at = self.looked_at.max(now.steady);
     }
 
-    /// A node was heard of.
+    /// Something was received from a node.
     pub fn heard(&mut self, node: &str, now: Moment) {
         self.advance(now);
-        self.nodes.insert(node.to_owned(), Heard::At(self.listened, now));
+        let may_be_old = self.resumed.is_some_and(|at| now.steady < at + GRACE);
+        let proved = self.nodes.get(node).map(|known| known.proved).unwrap_or_default();
+        let before = if proved.resumed == self.resumed { proved.times } else { 0 };
+        let times = before.saturating_add(1);
+        let at = if may_be_old && times < PROOF { proved.at } else { Some(now) };
+        let proved = Proved { at, resumed: self.resumed, times };
+        let known = Known { heard: Heard::At(self.listened, now), proved };
+        self.nodes.insert(node.to_owned(), known);
     }
 
     /// The store says nothing of this node any more.
@@ -135,7 +177,7 @@ impl Liveness {
 
     /// A node has joined through another coordinator: it is counted from now on.
     pub fn count(&mut self, node: &str) {
-        let from_now = Heard::Before(self.listened, Duration::ZERO);
+        let from_now = Known::silent(self.listened, Duration::ZERO);
         self.nodes.entry(node.to_owned()).or_insert(from_now);
     }
 
@@ -145,20 +187,35 @@ impl Liveness {
         self.nodes.contains_key(node)
     }
 
-    /// When it was heard of last, if it was since the start.
+    /// When it was last heard, if it was since the start.
     #[must_use]
     pub fn last_seen(&self, node: &str) -> Option<Moment> {
-        match self.nodes.get(node) {
-            Some(Heard::At(_, at)) => Some(*at),
-            Some(Heard::Before(..)) | None => None,
+        match self.nodes.get(node)?.heard {
+            Heard::At(_, at) => Some(at),
+            Heard::Before(..) => None,
         }
     }
 
-    /// Whether it may live: it was heard of within the expiry time, or had no time yet to be.
+    /// When it was last known to be alive, if it was since the start: what was heard once since the
+    /// coordinator stood still may be older.
+    #[must_use]
+    pub fn last_proved(&self, node: &str) -> Option<Moment> {
+        self.nodes.get(node)?.proved.at
+    }
+
+    /// Whether it is known to be alive: it was heard within the expiry time, in which the
+    /// coordinator did not stand still.
+    #[must_use]
+    pub fn is_alive(&self, node: &str) -> bool {
+        let is_since = |at: Moment| self.resumed.is_none_or(|resumed| at.steady >= resumed);
+        self.last_proved(node).is_some_and(is_since) && self.may_live(node)
+    }
+
+    /// Whether it may live: it was heard within the expiry time, or had no time yet to be.
     #[must_use]
     pub fn may_live(&self, node: &str) -> bool {
         let has_had_time = self.listened >= GRACE.min(self.expiry);
-        !has_had_time || self.silent(self.nodes.get(node)) < self.expiry
+        !has_had_time || self.silent(node) < self.expiry
     }
 
     /// Whether what the store says of a node lets it be dead: what was stored here, and nobody has
@@ -177,14 +234,14 @@ impl Liveness {
         is_storing || found == stored.map(|stored| stored.entry.milliseconds)
     }
 
-    /// How long it has still, if it is not heard of.
+    /// The time until the node counts as dead if it stays silent.
     #[must_use]
     pub fn remaining(&self, node: &str) -> Duration {
-        let until_dead = self.expiry.saturating_sub(self.silent(self.nodes.get(node)));
+        let until_dead = self.expiry.saturating_sub(self.silent(node));
         until_dead.max(GRACE.min(self.expiry).saturating_sub(self.listened))
     }
 
-    /// Whether it is time to store what was counted. Who is told so does it.
+    /// Whether it is time to store what was counted. If so, the caller stores it.
     pub fn take_due(&mut self, now: Moment) -> bool {
         self.advance(now);
         let is_due = self.listened >= self.saved_at + SAVE_PERIOD;
@@ -198,9 +255,9 @@ impl Liveness {
     #[must_use]
     pub fn saving(&self, found: &BTreeMap<String, Entry>) -> Saving {
         let mut saving = Saving::default();
-        for (node, heard) in &self.nodes {
+        for node in self.nodes.keys() {
             let (stored, found) = (self.stored.get(node), found.get(node));
-            let silent = self.silent(Some(heard));
+            let silent = self.silent(node);
             if silent <= SAVE_PERIOD * 2 {
                 saving.delete.extend(found.map(|_| node.clone()));
                 continue;
@@ -227,7 +284,7 @@ impl Liveness {
     pub fn saved(&mut self, saving: &Saving, found: &BTreeMap<String, Entry>) {
         for node in &saving.heard_elsewhere {
             self.stored.remove(node);
-            self.nodes.insert(node.clone(), Heard::Before(self.listened, Duration::ZERO));
+            self.nodes.insert(node.clone(), Known::silent(self.listened, Duration::ZERO));
         }
         let own = |milliseconds: u64| Entry { milliseconds, revision: None };
         let mut entries = found.clone();
@@ -244,10 +301,10 @@ impl Liveness {
         self.storing.clear();
     }
 
-    fn silent(&self, heard: Option<&Heard>) -> Duration {
-        match heard {
-            Some(Heard::At(at, _)) => self.listened.saturating_sub(*at),
-            Some(Heard::Before(since, silent)) => *silent + self.listened.saturating_sub(*since),
+    fn silent(&self, node: &str) -> Duration {
+        match self.nodes.get(node).map(|known| known.heard) {
+            Some(Heard::At(at, _)) => self.listened.saturating_sub(at),
+            Some(Heard::Before(since, silent)) => silent + self.listened.saturating_sub(since),
             None => self.listened,
         }
     }

@@ -1,7 +1,7 @@
-//! What a coordinator knows that no store holds: whom it has heard, and from where.
+//! What a coordinator knows that no store holds: which nodes have sent something, and from where.
 //!
-//! Who takes over from it begins with nothing but what is stored: it hears each node within
-//! seconds, and until then takes none for dead.
+//! A coordinator that takes over starts without it: within seconds it receives something from each
+//! node, and until then treats none as dead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use evenkeel_core::{CoordinatorId, NodeId};
 use crate::liveness::{Entry, Liveness, Saving};
 use crate::moment::Moment;
 
-/// For so long a node is told of another start that speaks in its name.
+/// For so long the coordinator reports another start in a node's name to that node.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Starts that wait, at most; beyond, all are forgotten and wait anew.
 const MAX_WAITING: usize = 1024;
 
-/// Which coordinator it is.
+/// The identity of a coordinator, and whether others share its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// The cluster's identity for its views.
@@ -28,14 +28,14 @@ pub struct Identity {
     pub is_shared: bool,
 }
 
-/// What one start of a coordinator has heard.
+/// What one start of a coordinator keeps in memory.
 #[derive(Debug)]
 pub struct Memory {
     /// Which coordinator it is.
     pub identity: Identity,
     /// The cluster's name, as last read.
     pub cluster: String,
-    /// Who is silent.
+    /// How long each node has been silent.
     pub liveness: Liveness,
     /// When a start that is not the present one asked first, by its incarnation.
     waiting: BTreeMap<u64, Duration>,
@@ -45,7 +45,7 @@ pub struct Memory {
     others: BTreeMap<String, (String, Duration)>,
 }
 
-/// What is to be remembered once a task is done.
+/// What to keep in memory once a task is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Note {
     /// The node lives.
@@ -66,7 +66,7 @@ pub(crate) enum Note {
     Cluster(String),
     /// This was stored of silent nodes, and that was found.
     Saved(Saving, BTreeMap<String, Entry>),
-    /// Something that the log tells.
+    /// A line for the log.
     Log(String),
 }
 
@@ -90,17 +90,17 @@ impl Memory {
         self.waiting.entry(incarnation).or_insert(now.steady);
     }
 
-    /// When it asked first.
+    /// When this incarnation first asked to be admitted.
     pub(crate) fn asked(&self, incarnation: u64) -> Option<Duration> {
         self.waiting.get(&incarnation).copied()
     }
 
-    /// Where a node's present start spoke last.
+    /// The address from which a node's present start last sent a request.
     pub(crate) fn place(&self, node: &str) -> String {
         self.places.get(node).cloned().unwrap_or_else(|| "the coordinator's node".into())
     }
 
-    /// Where another start spoke in a node's name lately.
+    /// The address from which another start sent a request in a node's name within the last minute.
     pub(crate) fn other(&self, node: &str, now: Moment) -> Option<String> {
         let is_recent = |at: Duration| now.steady.saturating_sub(at) < REMEMBERED;
         let recent = self.others.get(node).filter(|(_, at)| is_recent(*at));

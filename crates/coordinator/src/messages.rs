@@ -1,4 +1,4 @@
-//! What a coordinator is asked, and what it answers.
+//! Requests to a coordinator, and its answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub enum CallError {
     Refused(String),
 }
 
-/// What a coordinator can be asked.
+/// A request to the coordinator. Its name and its fields are JSON between nodes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
@@ -28,7 +28,7 @@ pub enum Request {
     Register(Registration),
     /// The node is alive. Answer: `Heard`.
     Heartbeat {
-        /// Which.
+        /// The node's identity.
         node: String,
     },
     /// A start of a node's daemon ends, and will say nothing more. Answer: `Done`.
@@ -94,8 +94,8 @@ pub enum Request {
         node: String,
         /// The view.
         view: ViewText,
-        /// Its parent: another view may have got that number, if the store is older than what who
-        /// asks was told. `None`: older software asks, and the number has to do.
+        /// Its parent: another view may have the same number, if the store is older than what the
+        /// requester has learned. `None`: older software asks, and the number decides alone.
         #[serde(default)]
         replaces: Option<ViewText>,
         /// Whether a primary that it adds only has the replicas adopt it, and is not for use.
@@ -172,7 +172,7 @@ pub enum Request {
     Stop {
         /// The volume's identity.
         volume: String,
-        /// Whether it is to be stopped.
+        /// True to stop it, false to let it be used again.
         stopped: bool,
         /// The revision of the record that this was decided upon: with another one it is not done.
         /// `None`: older software asks, and it is done in any case.
@@ -210,8 +210,8 @@ pub enum Request {
         /// `None`: older software asks, and it is done in any case.
         #[serde(default)]
         revision: Option<u64>,
-        /// Also if it was attached on a node that is dead since: nobody can tell whether it serves
-        /// there still.
+        /// Also if it was attached on a node that has died since: nobody knows whether that node
+        /// still serves it.
         #[serde(default)]
         force: bool,
     },
@@ -235,7 +235,7 @@ pub enum Request {
     /// else `Fates` with what is to become of it: also `Unknown`, if its disk knows more of it than
     /// the coordinator.
     Discard {
-        /// Who deletes it.
+        /// The node that deletes it, with the incarnation of its daemon.
         by: Maker,
         /// The replica.
         replica: FoundReplica,
@@ -252,12 +252,12 @@ pub enum Request {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// The volume, with this view: another one may have got its number, if the store is older than
-    /// what who asks was told.
+    /// The volume, with this view: another one may have the same number, if the store is older than
+    /// what the requester has learned.
     Volume(ViewText),
     /// That it was deleted, when this was its view.
     Deleted(ViewText),
-    /// Nothing.
+    /// The coordinator knows nothing of the volume.
     Nothing,
 }
 
@@ -270,7 +270,7 @@ pub struct FoundReplica {
     pub replica: String,
 }
 
-/// What is to become of a replica.
+/// What a node is to do with a replica that it found on a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
@@ -287,7 +287,7 @@ pub enum Fate {
     Unknown,
 }
 
-/// What a coordinator answers.
+/// An answer of the coordinator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -300,7 +300,7 @@ pub enum Answer {
         /// The cluster's name.
         cluster: String,
     },
-    /// A heartbeat was heard.
+    /// The coordinator has received the heartbeat.
     Heard {
         /// Counts the changes of nodes and volumes since the coordinator's start.
         revision: u64,
@@ -313,18 +313,18 @@ pub enum Answer {
     },
     /// The start is not admitted yet: the one before it may live.
     Waits {
-        /// So many seconds, if nothing is heard of that one meanwhile.
+        /// In so many seconds it is admitted, if the one before sends nothing meanwhile.
         seconds: u64,
     },
     /// The start is not admitted: the node's present one lives, so one of the two has a copy of the
     /// other's state directory.
     Copy {
-        /// Where the present one speaks.
+        /// The address that the present start connected from.
         at: String,
     },
     /// A later start has taken the place of this one, for good.
     Superseded {
-        /// Where that speaks.
+        /// The address that the later start connected from.
         at: String,
     },
     /// Nothing was done: this is not the present start of its node, or the request names another
@@ -332,17 +332,17 @@ pub enum Answer {
     NotRegistered,
     /// The node is not made a member: there are as many as a cluster may have.
     ClusterFull {
-        /// So many.
+        /// The largest number of nodes in a cluster.
         most: usize,
     },
     /// The node that asks, or one that the request names, was removed from the cluster.
     NodeRemoved {
-        /// Which, and when: a sentence.
+        /// The name of the node and the time of its removal, as a sentence.
         why: String,
     },
     /// The node is not removed: something is there still.
     NodeInUse {
-        /// What, in a sentence.
+        /// What names the node still, as a sentence.
         why: String,
     },
     /// Nodes that were removed, the newest last.

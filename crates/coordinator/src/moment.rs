@@ -1,4 +1,4 @@
-//! Moments: a coordinator reads no clock, it is told the time.
+//! Moments: a coordinator reads no clock; its driver passes it the time.
 
 use std::time::Duration;
 

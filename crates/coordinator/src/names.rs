@@ -1,5 +1,5 @@
-//! Names, identities and texts as they come from other nodes, or from a database: none that is not
-//! held to its rule.
+//! Names, identities and texts that come from other nodes or from a database: deserialising checks
+//! each against its rule.
 
 use evenkeel_core::NodeId;
 use evenkeel_format::{NAME_RULE, is_name};

@@ -1,7 +1,7 @@
 //! What each request does: a function of what was read and of the time.
 //!
-//! Each may be asked twice, because its answer was lost: the second time it finds what the first
-//! one did.
+//! All are idempotent: a request may come twice, because its answer was lost, and the second one
+//! finds what the first one did.
 
 mod assembly;
 mod drafts;
@@ -19,7 +19,7 @@ pub use dropped::dropped;
 use crate::transaction::{Halt, Transaction};
 use crate::{Answer, Caller, Request, Wish};
 
-/// What a task is about.
+/// What a task carries out, and for whom.
 #[derive(Debug, Clone)]
 pub(crate) enum Asked {
     /// A request of this very daemon.
@@ -30,7 +30,7 @@ pub(crate) enum Asked {
     Tick,
 }
 
-/// What an attempt comes to.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Planned {
     /// This is answered once what it wrote is committed.

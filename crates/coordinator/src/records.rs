@@ -1,4 +1,4 @@
-//! What a coordinator stores and tells of nodes and volumes.
+//! What a coordinator stores of nodes and volumes, and returns.
 
 use evenkeel_core::NodeId;
 use evenkeel_wire::hello::Start as StartId;
@@ -16,7 +16,7 @@ pub struct NodeRecord {
     /// Its name, unique in the cluster.
     #[serde(deserialize_with = "names::read")]
     pub name: String,
-    /// Where peers reach it.
+    /// The addresses at which peers connect to it: `HOST:PORT` or `unix:PATH`.
     #[serde(deserialize_with = "names::read_addresses")]
     pub addresses: Vec<String>,
     /// Version of its software.
@@ -62,18 +62,18 @@ pub struct Caller {
     pub at: String,
 }
 
-/// A node with what the coordinator has heard of it.
+/// A node, and when the coordinator last received something from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLiveness {
     /// The node.
     pub node: NodeRecord,
-    /// Whether it was heard of within the expiry time.
+    /// Whether the coordinator has received something from it within the expiry time.
     pub alive: bool,
     /// Whether it is not known to be dead: alive, or it was not silent for the expiry time yet
-    /// while a coordinator listened, or the coordinator has just started.
+    /// while a coordinator listened, or the coordinator has just started, or stood still.
     #[serde(default)]
     pub may_live: bool,
-    /// When, in seconds since 1970; `None`: not since the coordinator's start.
+    /// When the coordinator last heard from it, in seconds since 1970; `None`: not since its start.
     // What nodes say to each other keeps its names.
     #[serde(rename = "last_heard")]
     pub last_seen: Option<u64>,
@@ -103,11 +103,11 @@ pub struct VolumeRecord {
     /// not note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_on: Option<String>,
-    /// Where it is meant to be attached.
+    /// The nodes on which it is meant to be attached.
     #[serde(default, skip_serializing_if = "WantedOn::is_empty")]
     pub wanted_on: WantedOn,
-    /// The verdict of its last verify, as the API tells it. Only who shows it reads it: another
-    /// version of the software may tell it otherwise.
+    /// The result of its last verify, as JSON of the API. The coordinator does not read it: another
+    /// version of the software may write it in another form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<serde_json::Value>,
     /// Another one with each change: what a request was decided upon. It is the time in seconds
@@ -115,8 +115,8 @@ pub struct VolumeRecord {
     /// or an older store put back. 0: only older software has written it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub revision: u64,
-    /// Copies that left it with a node that was removed from the cluster, the oldest first, until as
-    /// many others have joined, or somebody has said that the volume is to have fewer.
+    /// Copies that left it with a node that was removed from the cluster, the oldest first, until
+    /// as many others have joined, or somebody has said that the volume is to have fewer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostCopy>,
 }

@@ -11,7 +11,7 @@ pub struct RemovedNode {
     pub id: String,
     /// Its name, which another node may have since.
     pub name: String,
-    /// When, in seconds since 1970.
+    /// When it was removed, in seconds since 1970.
     pub at: u64,
 }
 

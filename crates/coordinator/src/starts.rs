@@ -41,7 +41,7 @@ pub struct Claim {
     pub counter: u64,
     /// Its incarnation.
     pub incarnation: u64,
-    /// Those before it.
+    /// The starts that it follows.
     pub lineage: Lineage,
     /// Whether an operator has said that this one counts.
     pub is_chosen: bool,
@@ -58,7 +58,7 @@ pub enum Heard {
     Since,
 }
 
-/// What becomes of a claim.
+/// The decision about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is the present start, or becomes it.
@@ -96,7 +96,7 @@ impl Present {
         self.before.contains(&incarnation)
     }
 
-    /// What becomes of a claim, if the present start was heard then.
+    /// Decides about a claim; `heard` says when the present start was last heard.
     #[must_use]
     pub fn judge(&self, claim: &Claim, heard: Heard) -> Verdict {
         let is_same = self.counter == claim.counter && self.incarnation == claim.incarnation;
@@ -116,7 +116,7 @@ impl Present {
         }
     }
 
-    /// What is stored once a claim is admitted.
+    /// The record to store when a claim is admitted.
     #[must_use]
     pub fn admit(&self, claim: &Claim) -> Self {
         if self.incarnation == claim.incarnation && self.counter == claim.counter {

@@ -63,7 +63,7 @@ impl Space {
         Self::Discarded,
     ];
 
-    /// What its keys begin with.
+    /// The prefix of the keys of this space.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Space {
         }
     }
 
-    /// Whether nodes are told that something changed in it. How long others are silent they ask for
+    /// Whether nodes are notified of changes in it. How long others are silent they ask for
     /// now and then.
     #[must_use]
     pub const fn is_told(self) -> bool {
@@ -93,9 +93,9 @@ impl Space {
 /// Where a value is. As text: the space's prefix, a slash, the name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Of which kind.
+    /// The space, which says what kind of value it is.
     pub space: Space,
-    /// Which one.
+    /// The name within the space.
     pub name: String,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What is read at once.
+/// The keys of one read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Range {
     /// One key.
@@ -141,7 +141,7 @@ pub struct Entry {
     pub revision: u64,
 }
 
-/// What was read, by name.
+/// The entries of a read, by their names within the space.
 pub type Entries = BTreeMap<String, Entry>;
 
 /// A condition of a commit.
@@ -155,7 +155,7 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// What it guards.
+    /// The keys that the condition is about.
     #[must_use]
     pub fn range(&self) -> Range {
         match self {
@@ -168,9 +168,9 @@ impl Guard {
 /// A change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Which.
+    /// The key to change.
     pub key: Key,
-    /// What it gets; `None`: it is deleted.
+    /// The new value; `None` deletes the key.
     pub value: Option<Vec<u8>>,
 }
 
@@ -183,7 +183,7 @@ pub struct Commit {
     pub writes: Vec<Write>,
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It happened, and is durable.
@@ -192,7 +192,7 @@ pub enum Outcome {
     Conflict(Range),
 }
 
-/// Why a store did not do what it was asked.
+/// Why a read or a commit failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be used: why, and what to do.

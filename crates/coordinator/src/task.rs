@@ -13,14 +13,14 @@ use crate::{Answer, Caller, Request};
 /// Each time somebody else got further.
 const MAX_ATTEMPTS: u32 = 32;
 
-/// What a task wants next.
+/// What the driver of a task has to do next.
 #[derive(Debug)]
 pub enum Step {
-    /// To read this in its snapshot, a new one if it has none, and be [told](Task::learn).
+    /// Read this in the task's snapshot (a new one if it has none), and pass it to [`Task::learn`].
     Read(Range),
-    /// To commit this, and be [told](Task::committed) what became of it. Its snapshot is over.
+    /// Commit this, and pass the outcome to [`Task::committed`]. The task's snapshot is over.
     Commit(Commit),
-    /// This is the answer.
+    /// The answer.
     Answer(Result<Answer, StoreError>),
 }
 
@@ -33,7 +33,7 @@ pub struct Task {
     attempts: u32,
     /// What was sent to be committed: what is remembered and answered then.
     pending: Option<(Vec<Note>, Option<Answer>)>,
-    /// It is over.
+    /// The answer, once the task is over.
     done: Option<Result<Answer, StoreError>>,
 }
 

@@ -1,4 +1,5 @@
-//! One attempt of a task: what it reads is guarded, what it writes is gathered.
+//! One attempt of a task: what it reads becomes a condition of the commit, what it writes is
+//! buffered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::moment::Moment;
 use crate::store::{Commit, Entries, Entry, Guard, Key, Range, Space, StoreError, Write};
 use crate::{NodeRecord, VolumeRecord, liveness};
 
-/// Why an attempt stops before its end.
+/// Why an attempt stops before it has an answer.
 #[derive(Debug)]
 pub(crate) enum Halt {
     /// This has to be read first.
@@ -23,7 +24,7 @@ pub(crate) enum Halt {
 
 pub(crate) type Planned<T> = Result<T, Halt>;
 
-/// What was read of a snapshot so far.
+/// The keys and spaces that were read of one snapshot so far, those without a value included.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     keys: BTreeMap<Key, Option<Entry>>,
@@ -54,11 +55,12 @@ impl Known {
     }
 }
 
-/// An attempt.
+/// One attempt of a task: reads of a snapshot, which become conditions, and the writes to commit
+/// under them.
 pub(crate) struct Transaction<'a> {
-    /// What the coordinator has heard.
+    /// What the coordinator keeps in memory.
     pub memory: &'a Memory,
-    /// When it is made.
+    /// The time of the attempt.
     pub now: Moment,
     known: &'a Known,
     guards: BTreeSet<Range>,

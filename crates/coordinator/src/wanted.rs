@@ -1,8 +1,8 @@
 //! Where a volume is meant to be attached, as the coordinator keeps it beside the view.
 //!
 //! A view says where a volume is attached. A node that is down, was restarted or was evicted is not
-//! in it and may be meant to have the volume all the same. Swaps say what their node means, and
-//! their transaction notes it.
+//! in the view, but may be meant to attach the volume again. Each swap says what its node intends,
+//! and the same transaction stores it.
 
 use std::collections::BTreeMap;
 use std::fmt;

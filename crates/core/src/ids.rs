@@ -141,6 +141,12 @@ number!(
     /// Numbers the sessions between one primary and one replica; the higher one is the newer.
     SessionNumber
 );
+
+impl SessionNumber {
+    /// A primary's first session with a replica.
+    pub const FIRST: Self = Self(1);
+}
+
 number!(
     /// One connection, as the driver counts them. A number is never used twice by one driver, so
     /// that what arrives late from a closed link is recognised.
@@ -149,6 +155,11 @@ number!(
 number!(
     /// A client's request at a primary, numbered by the driver.
     RequestId
+);
+number!(
+    /// A way over which requests come to a primary, such as a connection of a client; numbered by the
+    /// driver, from 1 on, and not used again at this primary.
+    PathNumber
 );
 number!(
     /// The operations that one primary sends, in the order in which it sent them.

@@ -23,6 +23,9 @@ extern crate self as evenkeel_core;
 #[cfg(test)]
 #[path = "../tests/cluster/mod.rs"]
 mod cluster;
+#[cfg(test)]
+#[path = "../tests/harness/mod.rs"]
+mod harness;
 
 pub mod assembly;
 pub mod block_set;

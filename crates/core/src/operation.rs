@@ -131,6 +131,8 @@ pub enum RequestError {
     Detached,
     /// Another host has reserved the volume.
     Reserved,
+    /// Whoever asked has cancelled it before any replica was sent it: it has no effect.
+    Cancelled,
 }
 
 impl fmt::Display for RequestError {
@@ -157,6 +159,7 @@ impl fmt::Display for RequestError {
             Self::Reserved => {
                 "another host has reserved the volume: register this one, or see `evenkeel reservation show`"
             }
+            Self::Cancelled => "the request was cancelled before it began",
         })
     }
 }

@@ -271,6 +271,21 @@ impl ReplicaState {
 }
 
 impl ReplicaRecord {
+    /// One of a volume's first view: in-sync, and of an incarnation that nobody knows yet.
+    #[must_use]
+    pub const fn first(id: ReplicaId, node: NodeId) -> Self {
+        Self {
+            id,
+            node,
+            state: ReplicaState::InSync,
+            since: Generation(1),
+            incarnation: Incarnation(0),
+            cause: Cause::None,
+            missing_since: None,
+            role: Role::Own,
+        }
+    }
+
     /// Whether they are generations of some view: those of nothing are not told apart on a disk.
     fn has_valid_generations(&self) -> bool {
         let views = 1..1 << 48;
@@ -291,6 +306,37 @@ impl MirrorView {
 }
 
 impl View {
+    /// The first view of a volume: attached nowhere, by protocol C, each policy as by default, and
+    /// an intent log for its size.
+    #[must_use]
+    pub fn first(
+        volume: VolumeId,
+        history: History,
+        coordinator: CoordinatorId,
+        geometry: Geometry,
+        mirrors: Vec<MirrorView>,
+    ) -> Self {
+        Self {
+            volume,
+            generation: Generation(1),
+            parent: Generation(0),
+            history,
+            coordinator,
+            epochs: Vec::new(),
+            geometry,
+            protocol: Protocol::C,
+            bitmap: Bitmap::default(),
+            intents: IntentLayout::for_size(stripe::replica_size(geometry, mirrors.len())),
+            rebuild_limit: RebuildLimit::default(),
+            lease: Lease::default(),
+            no_coordinator: NoCoordinatorPolicy::default(),
+            no_data: None,
+            mirrors,
+            primaries: Vec::new(),
+            reservations: Reservations::default(),
+        }
+    }
+
     /// The replica with this identity, with the index of its mirror.
     #[must_use]
     pub fn replica(&self, id: ReplicaId) -> Option<(usize, &ReplicaRecord)> {

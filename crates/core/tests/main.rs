@@ -5,10 +5,12 @@
 
 #![allow(missing_docs)]
 
+mod cancelling;
 mod care;
 mod cluster;
 mod cluster_locks;
 mod epochs;
+mod harness;
 mod predecessors;
 mod primary;
 mod replica;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, replica};
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::*;
 
@@ -67,5 +67,53 @@ fn one_that_is_answered_keeps_the_volume() {
         }
         assert_eq!(cluster.ended.get(&next), Some(&EndReason::PredecessorLives));
         assert_eq!(cluster.ended.get(&0), None);
+    }
+}
+
+#[test]
+fn one_that_another_node_took_over_from_is_waited_for_until_its_lease_is_over() {
+    for earlier in [Earlier::Ended, Earlier::MayLive] {
+        let mut cluster = Cluster::new(1, 3, Protocol::C);
+        let first = cluster.attach(1);
+        assert!(serves(&mut cluster, first, 1));
+        cluster.cut_off.insert(first);
+        let other = cluster.attach(2);
+        // A copy of the first one's node: the view that it reads names the other primary alone.
+        let next = cluster.attach_after(1, earlier);
+        assert!(!serves(&mut cluster, next, 2), "{earlier:?}: the first one's lease runs");
+        cluster.pass(cluster.newest.lease.honoured());
+        assert!(serves(&mut cluster, next, 2), "{earlier:?}");
+        assert!(!serves(&mut cluster, other, 3), "{earlier:?}");
+    }
+}
+
+/// A mirror of three of which one replica was away while the primary changed.
+fn returned(next_on: u128) -> (Cluster, usize) {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let first = cluster.attach(1);
+    assert!(serves(&mut cluster, first, 1));
+    let away = replica(0, 2);
+    cluster.kill(away);
+    let lease = cluster.newest.lease.honoured();
+    cluster.pass(lease * 2);
+    assert!(serves(&mut cluster, first, 2) && cluster.state(away) == ReplicaState::Stale);
+    cluster.cut_off.insert(first);
+    cluster.pass(lease);
+    let next = cluster.attach(next_on);
+    cluster.pass(lease);
+    assert!(serves(&mut cluster, next, 3));
+    cluster.restart(away, true);
+    (cluster, next)
+}
+
+#[test]
+fn a_replica_that_returns_makes_nobody_wait_for_the_lease_of_a_primary_it_knew() {
+    for next_on in [1, 2] {
+        let (mut cluster, next) = returned(next_on);
+        for value in 0..200 {
+            cluster.pass(Duration::from_millis(100));
+            assert!(serves(&mut cluster, next, value), "node {next_on}, write {value}");
+        }
+        assert_eq!(cluster.state(replica(0, 2)), ReplicaState::InSync);
     }
 }

@@ -10,30 +10,7 @@ use evenkeel_core::primary::{
 use evenkeel_core::view::{Change, PrimaryRecord, ViewError};
 use evenkeel_core::*;
 
-#[derive(Debug, Clone)]
-struct Data(u32);
-
-impl Payload for Data {
-    fn length(&self) -> u32 {
-        self.0
-    }
-
-    fn slice(&self, _from: u32, length: u32) -> Self {
-        Self(length)
-    }
-
-    fn digest(&self, _from: u32, length: u32) -> u64 {
-        length.into()
-    }
-
-    fn first_difference(&self, _other: &Self) -> Option<u32> {
-        None
-    }
-
-    fn is_zero(&self) -> bool {
-        false
-    }
-}
+use crate::harness::Blank;
 
 const ME: PrimaryId = PrimaryId { node: NodeId(9), incarnation: Incarnation(1) };
 const SOURCE: ReplicaId = ReplicaId(1);
@@ -42,38 +19,22 @@ const OTHER: ReplicaId = ReplicaId(3);
 
 fn view() -> View {
     let record = |id, state, missing_since| ReplicaRecord {
-        id,
-        node: NodeId(id.0),
         state,
-        since: Generation(1),
         incarnation: Incarnation(1),
-        cause: view::Cause::None,
         missing_since,
-        role: Role::Own,
+        ..ReplicaRecord::first(id, NodeId(id.0))
     };
     let replicas = vec![
         record(SOURCE, ReplicaState::InSync, None),
         record(STALE, ReplicaState::Stale, Some(Generation(1))),
     ];
-    View {
-        volume: VolumeId(1),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(1),
-        coordinator: CoordinatorId(1),
-        epochs: Vec::new(),
-        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
-        intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: vec![MirrorView { replicas }],
-        primaries: Vec::new(),
-    }
+    View::first(
+        VolumeId(1),
+        History(1),
+        CoordinatorId(1),
+        Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
+        vec![MirrorView { replicas }],
+    )
 }
 
 /// What was asked of a replica and not answered with more than a word.
@@ -87,7 +48,7 @@ fn asked(messages: &[Message]) -> OperationId {
 
 /// A primary with a coordinator and replicas that answer at once whatever is not about data.
 struct Bench {
-    primary: Primary<Data>,
+    primary: Primary<Blank>,
     newest: View,
     now: Instant,
     /// Whether replicas answer when they are to adopt a view.
@@ -98,7 +59,7 @@ struct Bench {
     is_stale_away: bool,
     /// Whether the coordinator takes its time, and what it will say.
     is_slow: bool,
-    late: Option<PrimaryEvent<Data>>,
+    late: Option<PrimaryEvent<Blank>>,
 }
 
 impl Bench {
@@ -137,14 +98,14 @@ impl Bench {
         }
     }
 
-    fn tick(&mut self) -> Vec<PrimaryEffect<Data>> {
+    fn tick(&mut self) -> Vec<PrimaryEffect<Blank>> {
         self.now = self.primary.next_wakeup().expect("it goes on");
         self.step(PrimaryEvent::Tick)
     }
 
     /// Replicas are reached over the links with their numbers. Returns what clients and replicas
     /// are told.
-    fn step(&mut self, event: PrimaryEvent<Data>) -> Vec<PrimaryEffect<Data>> {
+    fn step(&mut self, event: PrimaryEvent<Blank>) -> Vec<PrimaryEffect<Blank>> {
         let mut events = VecDeque::from([event]);
         let mut rest = Vec::new();
         while let Some(event) = events.pop_front() {
@@ -160,7 +121,7 @@ impl Bench {
         rest
     }
 
-    fn answer(&mut self, effect: &PrimaryEffect<Data>) -> Option<PrimaryEvent<Data>> {
+    fn answer(&mut self, effect: &PrimaryEffect<Blank>) -> Option<PrimaryEvent<Blank>> {
         Some(match effect {
             PrimaryEffect::ReadView { call } => {
                 let answer = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
@@ -222,27 +183,28 @@ impl Bench {
     }
 
     /// The coordinator's answer comes, if one is late.
-    fn hear_late(&mut self) -> Vec<PrimaryEffect<Data>> {
+    fn hear_late(&mut self) -> Vec<PrimaryEffect<Blank>> {
         let answer = self.late.take();
         answer.map_or_else(Vec::new, |answer| self.step(answer))
     }
 
-    fn say(&mut self, replica: ReplicaId, message: Message) -> Vec<PrimaryEffect<Data>> {
+    fn say(&mut self, replica: ReplicaId, message: Message) -> Vec<PrimaryEffect<Blank>> {
         let link = LinkId(replica.0 as u64);
         self.step(PrimaryEvent::Message { link, message, payload: None })
     }
 
     /// A client asks for something; what replicas are told.
-    fn request(&mut self, operation: Operation<Data>) -> Vec<Message> {
+    fn request(&mut self, operation: Operation<Blank>) -> Vec<Message> {
         said(&self.step(PrimaryEvent::Request {
             request: RequestId(1),
             host: HostId(1),
+            path: PathNumber(1),
             operation,
         }))
     }
 }
 
-fn said(effects: &[PrimaryEffect<Data>]) -> Vec<Message> {
+fn said(effects: &[PrimaryEffect<Blank>]) -> Vec<Message> {
     let said = effects.iter().filter_map(|effect| match effect {
         PrimaryEffect::Send { message, .. } => Some(message.clone()),
         _ => None,
@@ -295,7 +257,7 @@ fn a_replica_that_returns_in_vain_stays_away_longer_and_longer() {
     const TICK: Duration = Duration::from_millis(500);
     let mut away = Vec::new();
     for _ in 0..8 {
-        let write = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+        let write = Operation::Write { offset: 0, payload: Blank::of(4096), durable: false };
         let id = asked(&bench.request(write));
         while is_member(&bench) {
             bench.tick();
@@ -320,7 +282,7 @@ fn a_replica_that_returns_in_vain_stays_away_longer_and_longer() {
 #[test]
 fn of_too_many_ranges_to_drain_the_oldest_are_forgotten() {
     let mut bench = Bench::serving();
-    let write = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+    let write = Operation::Write { offset: 0, payload: Blank::of(4096), durable: false };
     let sent = bench.request(write);
     let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
     let generation = id.generation;
@@ -340,7 +302,7 @@ fn of_too_many_ranges_to_drain_the_oldest_are_forgotten() {
 #[test]
 fn over_a_closed_link_nothing_is_drained() {
     let mut bench = Bench::serving();
-    let write = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+    let write = Operation::Write { offset: 0, payload: Blank::of(4096), durable: false };
     let sent = bench.request(write);
     let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
     let (generation, token, source) = (id.generation, CopyToken(1), SOURCE);
@@ -369,7 +331,7 @@ fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
     let generation = bench.newest.parent;
     bench.say(STALE, Message::RebuildDone { generation });
 
-    let write = Operation::Write { offset: 4096, payload: Data(4096), durable: false };
+    let write = Operation::Write { offset: 4096, payload: Blank::of(4096), durable: false };
     let sent = bench.request(write);
     let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
     let failed = bench.say(SOURCE, Message::Done { id, result: Err(DiskError::Medium.into()) });
@@ -385,7 +347,7 @@ fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
     let states: Vec<_> = bench.newest.mirrors[0].replicas.iter().map(|r| r.state).collect();
     assert_eq!(states[..2], [ReplicaState::Faulty, ReplicaState::InSync]);
     let link = LinkId(OTHER.0 as u64);
-    let is_told = |effect: &PrimaryEffect<Data>| {
+    let is_told = |effect: &PrimaryEffect<Blank>| {
         let PrimaryEffect::Send { link: to, message: Message::Write { id: sent, .. }, .. } = effect
         else {
             return false;
@@ -431,7 +393,8 @@ fn a_read_goes_to_the_replica_that_has_the_fewest_to_answer() {
     let mut asked = Vec::new();
     for request in (1..=20).map(RequestId) {
         let operation = Operation::Map { offset: 0, length: 512 };
-        let effects = bench.step(PrimaryEvent::Request { request, host: HostId(1), operation });
+        let (host, path) = (HostId(1), PathNumber(1));
+        let effects = bench.step(PrimaryEvent::Request { request, host, path, operation });
         let [PrimaryEffect::Send { link, message: Message::Map { id, .. }, .. }] = effects[..]
         else {
             panic!("{effects:?}")
@@ -450,7 +413,7 @@ fn a_read_goes_to_the_replica_that_has_the_fewest_to_answer() {
 #[test]
 fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
     let mut bench = Bench::serving();
-    let (expected, payload) = (Data(512), Data(512));
+    let (expected, payload) = (Blank::of(512), Blank::of(512));
     let compare = Operation::CompareAndWrite { offset: 0, expected, payload, durable: false };
     let sent = bench.request(compare);
     let [Message::Read { id, .. }] = sent[..] else { panic!("{sent:?}") };
@@ -459,9 +422,10 @@ fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
     bench.adopts = false;
     bench.step(PrimaryEvent::Command { id: CommandId(1), command: Command::Fail(STALE) });
     let (link, message) = (LinkId(SOURCE.0 as u64), Message::Data { id, is_unverified: false });
-    let sent = said(&bench.step(PrimaryEvent::Message { link, message, payload: Some(Data(512)) }));
+    let sent =
+        said(&bench.step(PrimaryEvent::Message { link, message, payload: Some(Blank::of(512)) }));
     assert!(!sent.iter().any(|message| matches!(message, Message::Write { .. })), "{sent:?}");
-    let has_failed = |effects: Vec<PrimaryEffect<Data>>| {
+    let has_failed = |effects: Vec<PrimaryEffect<Blank>>| {
         let failed = |effect: &_| {
             matches!(effect, PrimaryEffect::Reply { result: Err(RequestError::NoData), .. })
         };
@@ -470,7 +434,7 @@ fn a_comparison_that_is_failed_before_it_is_made_lets_go_of_its_range() {
     assert!((0..10_000).any(|_| has_failed(bench.tick())));
 
     bench.adopts = true;
-    let write = || Operation::Write { offset: 0, payload: Data(512), durable: false };
+    let write = || Operation::Write { offset: 0, payload: Blank::of(512), durable: false };
     let is_sent = |message: &Message| matches!(message, Message::Write { .. });
     let written = (0..100).any(|_| {
         bench.tick();
@@ -552,7 +516,7 @@ fn who_was_overtaken_while_it_started_follows_the_one_that_came_in_between() {
 #[test]
 fn the_second_word_of_a_replica_on_a_write_does_not_count() {
     let mut bench = Bench::serving();
-    let operation = Operation::Write { offset: 0, payload: Data(4096), durable: false };
+    let operation = Operation::Write { offset: 0, payload: Blank::of(4096), durable: false };
     let id = asked(&bench.request(operation));
     for result in [Ok(()), Err(Failure::Medium), Ok(())] {
         bench.say(SOURCE, Message::Done { id, result });
@@ -560,7 +524,7 @@ fn the_second_word_of_a_replica_on_a_write_does_not_count() {
     assert_eq!(bench.newest.replica(SOURCE).unwrap().1.state, ReplicaState::InSync);
     let effects = bench.say(STALE, Message::Done { id, result: Ok(()) });
     let is_success =
-        |e: &PrimaryEffect<Data>| matches!(e, PrimaryEffect::Reply { result: Ok(_), .. });
+        |e: &PrimaryEffect<Blank>| matches!(e, PrimaryEffect::Reply { result: Ok(_), .. });
     assert!(effects.iter().any(is_success), "{effects:?}");
 }
 
@@ -588,10 +552,10 @@ fn a_view_that_cannot_be_of_the_volume_is_not_believed() {
         let adopted = bench.newest.generation;
         let mut effects = bench.say(SOURCE, Message::Refused { adopted, sequence: None });
         (0..20).for_each(|_| effects.extend(bench.tick()));
-        let is_told = |effect: &&PrimaryEffect<Data>| matches!(effect, PrimaryEffect::Note(Note::ViewRefused(generation, told)) if (*generation, *told) == (adopted, why));
+        let is_told = |effect: &&PrimaryEffect<Blank>| matches!(effect, PrimaryEffect::Note(Note::ViewRefused(generation, told)) if (*generation, *told) == (adopted, why));
         assert_eq!(effects.iter().filter(is_told).count(), 1, "{why:?}: {effects:?}");
         bench.newest = good.clone();
         (0..20).for_each(|_| drop(bench.tick()));
     }
-    asked(&bench.request(Operation::Write { offset: 0, payload: Data(4096), durable: false }));
+    asked(&bench.request(Operation::Write { offset: 0, payload: Blank::of(4096), durable: false }));
 }

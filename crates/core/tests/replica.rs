@@ -6,31 +6,7 @@ use evenkeel_core::message::{BlockDigest, CopyContent, Failure, Opener, ReplicaR
 use evenkeel_core::replica::{OpenRegions, ReplicaConfig};
 use evenkeel_core::*;
 
-/// A payload that is only as long as it says.
-#[derive(Debug, Clone, PartialEq)]
-struct Data(u32);
-
-impl Payload for Data {
-    fn length(&self) -> u32 {
-        self.0
-    }
-
-    fn slice(&self, _from: u32, length: u32) -> Self {
-        Self(length)
-    }
-
-    fn digest(&self, _from: u32, length: u32) -> u64 {
-        length.into()
-    }
-
-    fn first_difference(&self, _other: &Self) -> Option<u32> {
-        None
-    }
-
-    fn is_zero(&self) -> bool {
-        false
-    }
-}
+use crate::harness::Blank;
 
 const ME: ReplicaId = ReplicaId(1);
 const OTHER: ReplicaId = ReplicaId(2);
@@ -39,38 +15,25 @@ const NEW: PrimaryId = PrimaryId { node: NodeId(2), incarnation: Incarnation(2) 
 
 fn view(generation: u64, primary: PrimaryId) -> View {
     let record = |id, node| ReplicaRecord {
-        id,
-        node: NodeId(node),
-        state: ReplicaState::InSync,
-        since: Generation(1),
         incarnation: Incarnation(1),
-        cause: view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
+        ..ReplicaRecord::first(id, NodeId(node))
     };
     View {
-        volume: VolumeId(1),
         generation: Generation(generation),
         parent: Generation(generation - 1),
-        history: History(1),
-        coordinator: CoordinatorId(1),
-        epochs: Vec::new(),
-        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
-        intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
         primaries: vec![PrimaryRecord { id: primary, slot: 0 }],
+        ..View::first(
+            VolumeId(1),
+            History(1),
+            CoordinatorId(1),
+            Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
+            vec![MirrorView { replicas: vec![record(ME, 1), record(OTHER, 2)] }],
+        )
     }
 }
 
 struct Bench {
-    replica: Replica<Data>,
+    replica: Replica<Blank>,
     now: Instant,
 }
 
@@ -99,21 +62,21 @@ impl Bench {
         Self { replica: Replica::new(config, Instant(0)), now: Instant(0) }
     }
 
-    fn step(&mut self, event: ReplicaEvent<Data>) -> Vec<ReplicaEffect<Data>> {
+    fn step(&mut self, event: ReplicaEvent<Blank>) -> Vec<ReplicaEffect<Blank>> {
         let mut effects = Vec::new();
         self.replica.step(self.now, event, &mut effects);
         effects
     }
 
-    fn say(&mut self, link: u64, message: Message) -> Vec<ReplicaEffect<Data>> {
+    fn say(&mut self, link: u64, message: Message) -> Vec<ReplicaEffect<Blank>> {
         let length = match message {
-            Message::Write { length, .. } => Some(Data(length)),
+            Message::Write { length, .. } => Some(Blank::of(length)),
             _ => None,
         };
         self.step(ReplicaEvent::Message { link: LinkId(link), message, payload: length })
     }
 
-    fn open(&mut self, link: u64, session: u64, opener: Opener) -> Vec<ReplicaEffect<Data>> {
+    fn open(&mut self, link: u64, session: u64, opener: Opener) -> Vec<ReplicaEffect<Blank>> {
         self.step(ReplicaEvent::LinkOpened { link: LinkId(link) });
         self.say(
             link,
@@ -125,11 +88,11 @@ impl Bench {
         )
     }
 
-    fn disk_done(&mut self, ticket: DiskTicket) -> Vec<ReplicaEffect<Data>> {
+    fn disk_done(&mut self, ticket: DiskTicket) -> Vec<ReplicaEffect<Blank>> {
         self.step(ReplicaEvent::Disk { ticket, outcome: Ok(DiskOutcome::Done) })
     }
 
-    fn adopt(&mut self, link: u64, view: View) -> Vec<ReplicaEffect<Data>> {
+    fn adopt(&mut self, link: u64, view: View) -> Vec<ReplicaEffect<Blank>> {
         self.say(link, Message::Adopt { view: Box::new(view) })
     }
 }
@@ -144,7 +107,7 @@ fn write(generation: u64, sequence: u64, offset: u64) -> Message {
 }
 
 /// The disk actions among some effects.
-fn actions(effects: &[ReplicaEffect<Data>]) -> Vec<(DiskTicket, &DiskAction<Data>)> {
+fn actions(effects: &[ReplicaEffect<Blank>]) -> Vec<(DiskTicket, &DiskAction<Blank>)> {
     effects
         .iter()
         .filter_map(|effect| match effect {
@@ -154,14 +117,14 @@ fn actions(effects: &[ReplicaEffect<Data>]) -> Vec<(DiskTicket, &DiskAction<Data
         .collect()
 }
 
-fn ticket(effects: &[ReplicaEffect<Data>]) -> DiskTicket {
+fn ticket(effects: &[ReplicaEffect<Blank>]) -> DiskTicket {
     let actions = actions(effects);
     assert_eq!(actions.len(), 1, "{effects:?}");
     actions[0].0
 }
 
 /// The messages among some effects.
-fn said(effects: &[ReplicaEffect<Data>]) -> Vec<Message> {
+fn said(effects: &[ReplicaEffect<Blank>]) -> Vec<Message> {
     effects
         .iter()
         .filter_map(|effect| match effect {
@@ -331,7 +294,7 @@ fn a_durable_write_that_fails_as_a_flush_does_is_a_flush_that_fails() {
 }
 
 /// The byte and length of the one read among some effects, and its ticket.
-fn read(effects: &[ReplicaEffect<Data>]) -> (DiskTicket, u64, u32) {
+fn read(effects: &[ReplicaEffect<Blank>]) -> (DiskTicket, u64, u32) {
     match actions(effects)[..] {
         [(ticket, DiskAction::Read { offset, length })] => (ticket, *offset, *length),
         _ => panic!("{effects:?}"),
@@ -339,7 +302,7 @@ fn read(effects: &[ReplicaEffect<Data>]) -> (DiskTicket, u64, u32) {
 }
 
 /// A digest of 1 MiB of which some blocks can't be read.
-fn digest(bench: &mut Bench) -> Vec<ReplicaEffect<Data>> {
+fn digest(bench: &mut Bench) -> Vec<ReplicaEffect<Blank>> {
     bench.say(1, Message::Digest { id: id(1, 7), offset: 0, length: 1 << 20 })
 }
 
@@ -354,12 +317,13 @@ fn what_cannot_be_digested_at_once_is_in_pieces() {
         let (ticket, offset, length) = read(&effects);
         let blocks = offset / 4096..(offset + u64::from(length)) / 4096;
         let found = bad.iter().find(|(block, _)| blocks.contains(block));
-        let outcome = found.map_or(Ok(DiskOutcome::Data(Data(length))), |(_, error)| Err(*error));
+        let outcome =
+            found.map_or(Ok(DiskOutcome::Data(Blank::of(length))), |(_, error)| Err(*error));
         effects = bench.step(ReplicaEvent::Disk { ticket, outcome });
         reads += 1;
     }
     assert_eq!(reads, 1 + 16 + 2 * 16, "down to blocks only where it has to be");
-    let mut digests = vec![BlockDigest::of_content(4096); 256];
+    let mut digests = vec![BlockDigest::of_content(Blank::of(4096).digest(0, 4096)); 256];
     (digests[40], digests[41]) = (BlockDigest::DAMAGED, BlockDigest::UNREADABLE);
     digests[255] = BlockDigest::DAMAGED;
     assert_eq!(said(&effects), [Message::Digests { id: id(1, 7), digests }]);
@@ -375,7 +339,7 @@ fn nobody_waits_for_the_pieces_of_a_digest() {
     let effects = bench.step(ReplicaEvent::Disk { ticket, outcome });
     let refused = Message::Refused { adopted: Generation(1), sequence: Some(Sequence(7)) };
     assert_eq!(said(&effects), [refused]);
-    let is_saving = |action: &&DiskAction<Data>| matches!(action, DiskAction::SaveView(..));
+    let is_saving = |action: &&DiskAction<Blank>| matches!(action, DiskAction::SaveView(..));
     assert!(actions(&effects).iter().map(|(_, action)| *action).all(|a| is_saving(&a)));
 
     let mut bench = Bench::new();
@@ -439,7 +403,7 @@ trait ContainsDisconnect {
     fn contains_disconnect(&self, link: u64) -> bool;
 }
 
-impl ContainsDisconnect for Vec<ReplicaEffect<Data>> {
+impl ContainsDisconnect for Vec<ReplicaEffect<Blank>> {
     fn contains_disconnect(&self, closed: u64) -> bool {
         self.iter().any(|e| matches!(e, ReplicaEffect::Disconnect { link } if link.0 == closed))
     }
@@ -635,7 +599,7 @@ fn a_rebuild_begins_no_copy_while_a_view_is_being_adopted() {
     bench.open(1, 1, Opener::Primary(OLD));
     let saving = ticket(&bench.adopt(1, view_as(2, ReplicaState::Rebuilding)));
     let effects = bench.disk_done(saving);
-    let asks = |e: &ReplicaEffect<Data>| matches!(e, ReplicaEffect::ConnectSource { .. });
+    let asks = |e: &ReplicaEffect<Blank>| matches!(e, ReplicaEffect::ConnectSource { .. });
     assert!(effects.iter().any(asks), "{effects:?}");
     let running = ticket(&bench.say(1, write(2, 1, 0)));
     bench.adopt(1, view_as(3, ReplicaState::Rebuilding));
@@ -695,7 +659,7 @@ fn rebuild_until_all_is_durable() -> (Bench, Vec<Message>) {
 }
 
 /// What a disk, a source and a primary do about one effect.
-fn answered(bench: &mut Bench, effect: &ReplicaEffect<Data>) -> Vec<ReplicaEffect<Data>> {
+fn answered(bench: &mut Bench, effect: &ReplicaEffect<Blank>) -> Vec<ReplicaEffect<Blank>> {
     let generation = Generation(2);
     match effect {
         ReplicaEffect::Disk { ticket, .. } => bench.disk_done(*ticket),

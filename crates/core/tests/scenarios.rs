@@ -292,7 +292,7 @@ fn a_replica_that_may_lack_writes_says_so_while_who_has_them_is_away() {
     cluster.pass(A_WHILE);
     assert!(cluster.may_lack(primary, restarted));
     assert!(!cluster.may_lack(primary, lost));
-    assert!(matches!(cluster.waiting(primary), Some((Waiting::Replica(0), _))));
+    assert_eq!(cluster.waiting(primary).unwrap().why, Waiting::Replica(0));
     // Whoever knows that the other one is lost for good goes on without it.
     cluster.command(primary, Command::Detach);
     cluster.pass(A_WHILE);
@@ -360,12 +360,18 @@ fn requests_wait_for_the_coordinator_without_a_limit() {
     let write = cluster.write(primary, 0, 1, 4096);
     cluster.pass(10_000 * SECOND);
     assert!(!cluster.replies.contains_key(&write));
-    let (why, since) = cluster.waiting(primary).unwrap();
-    assert_eq!(why, Waiting::Coordinator);
-    assert!(cluster.now.since(since).as_secs() >= 9_900, "the wait is told from its beginning");
+    let wait = cluster.waiting(primary).unwrap();
+    assert_eq!(wait.why, Waiting::Coordinator);
+    assert!(
+        cluster.now.since(wait.since).as_secs() >= 9_900,
+        "the wait is told from its beginning"
+    );
     cluster.kill(replica(0, 0));
     cluster.pass(60 * SECOND);
     assert!(!cluster.replies.contains_key(&write), "it waited for data for 60 s only");
+    let wait = cluster.waiting(primary).unwrap();
+    assert_eq!(wait.why, Waiting::Replica(0));
+    assert!(cluster.now.since(wait.since).as_secs() <= 60, "it is told how long it waits for data");
     cluster.restart(replica(0, 0), false);
     cluster.coordinator_answers = true;
     cluster.pass(10 * SECOND);
@@ -388,8 +394,8 @@ fn requests_fail_without_the_coordinator_if_the_volume_says_so() {
     let second = cluster.write(primary, 0, 2, 4096);
     cluster.pass(5 * SECOND);
     assert!(!cluster.replies.contains_key(&second), "each has its time");
-    let (_, since) = cluster.waiting(primary).unwrap();
-    assert!(cluster.now.since(since).as_secs() >= 30, "it is one suspension still");
+    let wait = cluster.waiting(primary).unwrap();
+    assert!(cluster.now.since(wait.since).as_secs() >= 30, "it is one suspension still");
     cluster.pass(20 * SECOND);
     assert!(matches!(cluster.replies[&second], Err(RequestError::NoCoordinator)));
 }
@@ -407,7 +413,8 @@ fn requests_that_need_no_coordinator_do_not_fail_for_want_of_it() {
     cluster.coordinator_answers = false;
     cluster.restart(replica(0, 2), false);
     cluster.pass(A_WHILE);
-    assert!(matches!(cluster.waiting(primary), Some((Waiting::Coordinator, _))), "it can't return");
+    let why = cluster.waiting(primary).map(|wait| wait.why);
+    assert_eq!(why, Some(Waiting::Coordinator), "it can't return");
     for value in 1..=4 {
         cluster.frozen_data.insert(replica(0, 1));
         let slow = cluster.write(primary, 0, value, 4096);

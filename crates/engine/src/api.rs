@@ -14,8 +14,8 @@ use evenkeel_core::{
 use evenkeel_format::{AllocationMap, Newest};
 
 use crate::counters::{DiskCounters, Failure, Kind, LinkCounters, VolumeCounters, WorkerCounters};
-use crate::disk::drive::Drive;
-use crate::disk::{self, Flushes, Layout, Recovered, Tables};
+use crate::disk::device::{Drive, Flushes, Layout};
+use crate::disk::{self, Recovered, Tables};
 
 /// How an engine is set up.
 #[derive(Clone)]

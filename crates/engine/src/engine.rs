@@ -145,6 +145,11 @@ impl Engine {
         self.order(volume, Order::RemoveFrontend { volume, frontend, answer: Box::new(answer) });
     }
 
+    /// Tells a front end something, as [`crate::FrontendEvent::Told`]. If it has ended, nobody.
+    pub fn tell_frontend(&self, volume: VolumeId, frontend: FrontendId, what: u64) {
+        self.order(volume, Order::TellFrontend { volume, frontend, what });
+    }
+
     /// Hands over an inbound replication connection of node `peer` after its hello. If the replica is
     /// not open, it is closed.
     pub fn accept_link(

@@ -11,9 +11,10 @@
 //! - [`api`]: what the control plane tells the engine, and what it is told.
 //! - `disk`, `transport`, [`frontend`]: disk actions, sockets, and the trait that NBD, FUSE and
 //!   ublk implement. None of them names another.
-//! - `ring`: one io_uring, behind safe functions.
+//! - `ring`: one io_uring, behind safe functions, and the keys by which what has ended finds whose
+//!   it is.
 //! - [`memory`]: buffers, their bounds, and why nothing waits in a circle.
-//! - [`counters`], `error`, `slab`: what is counted, the error of orders, and keys.
+//! - [`counters`], `error`: what is counted, and the error of orders.
 
 pub mod api;
 pub mod counters;
@@ -23,7 +24,6 @@ mod error;
 pub mod frontend;
 pub mod memory;
 mod ring;
-mod slab;
 mod transport;
 mod worker;
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::common::client::{Answer, Request};
 use crate::common::tls::Keys;
 use crate::common::{Cluster, Shape, pattern};
-use evenkeel_core::primary::Note;
 use evenkeel_core::{Lease, NodeId, ReplicaState, Settings};
 use evenkeel_engine::{Connection, EngineEvent};
 
@@ -35,7 +34,7 @@ fn fill(mut cluster: Cluster) {
         .map(|n| client.begin(Request::Write(n << 20, pattern(n, 1 << 20), false)))
         .collect();
     for answer in answers {
-        assert_eq!(answer.recv_timeout(Duration::from_secs(20)).unwrap(), Ok(Answer::Done));
+        assert_eq!(answer.recv_timeout(Duration::from_secs(60)).unwrap(), Ok(Answer::Done));
     }
     for number in 0..64u64 {
         client.write(number * 4608, pattern(number, 4096));
@@ -69,19 +68,20 @@ fn a_replica_is_copied_over_tls() {
     cluster.cut.lock().unwrap().push(2);
     cluster.close_replica(2, 0, 2);
     client.write(0, pattern(2, 4 << 20));
-    cluster.wait_for("leaving", |e| matches!(e, EngineEvent::Note { note: Note::Left(..), .. }));
+    cluster.wait_until_left(cluster.replica(0, 2));
     cluster.open_replica(2, 0, 2, 2).expect("opens again");
     cluster.cut.lock().unwrap().clear();
-    cluster.wait_for("return", |e| {
-        matches!(e, EngineEvent::Note { note: Note::Completed { .. }, .. })
-    });
+    cluster.wait_until_in_sync();
     cluster.detach();
     assert!(cluster.data(0, 0) == cluster.data(0, 2));
 }
 
 #[test]
 fn a_bit_that_is_flipped_on_the_way_ends_the_link_alone() {
-    let mut cluster = Cluster::start(three());
+    let mut shape = three();
+    // No replica leaves because it is late, and no other link ends.
+    shape.settings.deadline = Duration::from_secs(60);
+    let mut cluster = Cluster::start(shape);
     cluster.attach();
     let client = cluster.client();
     client.write(0, pattern(6, 8192));

@@ -53,6 +53,7 @@ fn three_replicas_on_three_nodes_are_identical() {
     assert_eq!(written.bytes, lengths.iter().sum::<usize>() as u64);
     assert_eq!(written.latency.count(), lengths.len() as u64);
     assert!(volume.links.iter().all(|link| link.counters.bytes_sent > written.bytes));
+    cluster.wait_until_in_sync();
     cluster.detach();
     assert!(cluster.data(0, 0) == cluster.data(0, 1));
     assert!(cluster.data(0, 0) == cluster.data(0, 2));
@@ -82,6 +83,9 @@ fn compare_and_writes_are_one_step_each() {
     almost[5000] = 0;
     let refused = client.call(Request::Compare(offset, almost, block(21)));
     assert_eq!(refused, Ok(Answer::Miscompare(5000)));
+    let writes = &cluster.status(0).counters.kinds[Kind::Write as usize];
+    assert_eq!(writes.latency.count(), 20 * 8 + 1);
+    assert_eq!(writes.bytes, 20 * 8192, "what differs is not written");
     cluster.detach();
 }
 
@@ -106,6 +110,7 @@ fn every_protocol_ends_with_identical_replicas() {
             assert_eq!(client.call(Request::Flush), Ok(Answer::Done));
             let read = client.read(0, 8 * 4096);
             assert_eq!(cluster.status(0).links.len(), mirror.iter().filter(|n| **n != 0).count());
+            cluster.wait_until_in_sync();
             cluster.detach();
             for index in 0..mirror.len() {
                 assert!(cluster.data(0, index)[..8 * 4096] == read);
@@ -127,6 +132,7 @@ fn a_stripe_spreads_and_gathers() {
     let client = cluster.client();
     client.write(32 << 10, pattern(9, 3 << 20));
     assert_eq!(client.read(32 << 10, 3 << 20), pattern(9, 3 << 20));
+    cluster.wait_until_in_sync();
     cluster.detach();
     assert!(cluster.data(0, 0) == cluster.data(0, 1));
     assert!(cluster.data(1, 0) == cluster.data(1, 1));

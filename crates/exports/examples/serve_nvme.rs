@@ -29,7 +29,7 @@ use evenkeel_exports::nvme::controller::{
 };
 use evenkeel_exports::nvme::discovery::{Directory, Record, RecordKind, Security};
 use evenkeel_exports::nvme::handshake::{Handshake, Progress};
-use evenkeel_exports::nvme::io_queue::{IoQueue, front_end};
+use evenkeel_exports::nvme::io_queue::{self, IoQueue, front_end};
 use evenkeel_format::DATA_OFFSET;
 
 const NAME: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-123456789abc";
@@ -121,7 +121,7 @@ impl Target {
     fn namespace(&self) -> Namespace {
         let identifier = self.volume.0.to_be_bytes();
         let size = self.size.load(Ordering::Relaxed);
-        Namespace { identifier, size, block_size: 512, is_read_only: false }
+        Namespace { identifier, size, block_size: 512, best_write: 1 << 20, is_read_only: false }
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
@@ -229,7 +229,7 @@ impl Target {
         let now = self.now();
         let volume =
             Volume { namespace: self.namespace(), path: shared.path, health: Health::default() };
-        let Shared { volume: of_volume, discovery, directory, .. } = &mut *shared;
+        let Shared { volume: of_volume, discovery, directory, queues, .. } = &mut *shared;
         let (subsystem, subject, called) = match kind {
             Kind::Volume => (of_volume, Subject::Volume(&volume), NAME),
             Kind::Discovery => (
@@ -242,6 +242,12 @@ impl Target {
         let Some(controller) = subsystem.controller(identifier) else { return Ok(false) };
         queue.receive(received, controller, &facts, now, out)?;
         controller.expire(now);
+        for (queue, command) in controller.take_aborts() {
+            match queues.get(&QueueName { controller: identifier, queue }) {
+                Some(id) => self.engine.tell_frontend(self.volume, *id, io_queue::abort(command)),
+                None => controller.aborted(queue, command, false),
+            }
+        }
         queue.answer_kept(controller, out);
         let wants_flush = controller.wants_flush();
         let has_ended = controller.has_ended();
@@ -317,8 +323,14 @@ impl Target {
                 controller.disconnect(name.queue);
             }
         });
+        let target = self.clone();
+        let aborted = Box::new(move |command, is_aborted| {
+            if let Some(controller) = target.shared().volume.controller(name.controller) {
+                controller.aborted(name.queue, command, is_aborted);
+            }
+        });
         let (namespace, size) = (self.namespace(), self.size.clone());
-        let queue = IoQueue { connection, namespace, size, host, rest, deleted };
+        let queue = IoQueue { connection, namespace, size, host, rest, deleted, aborted };
         let make = front_end(OwnedFd::from(stream), queue);
         let seat = Seat { target: self.clone(), name };
         let make =

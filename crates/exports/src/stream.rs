@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use evenkeel_core::Instant;
 use evenkeel_engine::{Buffer, BufferMut, Descriptor, FrontendContext};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together
 /// is sent to the disks together, and with more they have nothing to do meanwhile
@@ -34,6 +35,8 @@ pub struct Stream {
     client: &'static str,
     /// `None` once the engine has it.
     socket: Option<OwnedFd>,
+    /// Another handle of it, for who wants to know whether the client is there.
+    watched: Option<OwnedFd>,
     descriptor: Descriptor,
     /// `None` while it is lent to the engine, or taken.
     received: Option<BufferMut>,
@@ -50,6 +53,7 @@ impl Stream {
         Self {
             client,
             socket: Some(socket),
+            watched: None,
             descriptor: Descriptor(0),
             received: None,
             pending: 0..0,
@@ -73,6 +77,29 @@ impl Stream {
         self.pending = 0..rest.len();
         self.received = Some(received);
         Ok(())
+    }
+
+    /// Keeps a handle of the socket, before it is given to the engine, for
+    /// [`Stream::has_hung_up`].
+    ///
+    /// # Errors
+    /// If the system refuses another handle; why the connection has to end.
+    pub fn watch(&mut self) -> Result<(), String> {
+        let watched = self.socket.as_ref().map(OwnedFd::try_clone).transpose();
+        self.watched = watched.map_err(|e| format!("no handle of the connection is left: {e}"))?;
+        Ok(())
+    }
+
+    /// Whether the client sends no more than what is in the socket: it has closed the connection, or
+    /// has been cut off. Asks the system.
+    pub fn has_hung_up(&self) -> bool {
+        let Some(watched) = &self.watched else { return false };
+        let mut asked = [PollFd::new(watched, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // A socket that can't be asked tells the same when it is received from.
+        let answered = poll(&mut asked, Some(&at_once)).is_ok();
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        answered && asked[0].revents().intersects(gone)
     }
 
     /// What has arrived and is not used yet; nothing while the engine has the buffer.
@@ -221,3 +248,6 @@ impl Stream {
         self.queued
     }
 }
+
+#[cfg(test)]
+pub mod bench;

@@ -104,6 +104,7 @@ impl Served {
 
     /// Ends the volume; the replicas must be identical then.
     fn finish(self) -> Vec<u8> {
+        self.cluster.wait_until_in_sync();
         self.cluster.detach();
         let data = self.cluster.data(0, 0);
         for replica in 1..3 {

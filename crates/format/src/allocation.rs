@@ -1,24 +1,24 @@
 //! The allocation map on disk: which units of a replica's data may hold anything. What is not
 //! marked was never written, or was trimmed, and reads as zeroes.
 //!
-//! Filesystems know that of their files; a block device does not tell. The map lies at a place of
-//! its own before the data, so that it stays there when the replica grows.
+//! A filesystem knows the holes of its files; a block device does not. The map lies before the
+//! data, so that it stays in its place when the replica grows.
 
 use evenkeel_core::ReplicaId;
 use evenkeel_core::block_set::{BlockSet, PAGE_BLOCKS, PageBits};
 
 use crate::page::{self, PAGE_LENGTH};
 
-/// Where the first page lies, in bytes.
+/// Offset of the first page of the map on the disk, in bytes.
 pub const ALLOCATION_OFFSET: u64 = 832 << 10;
-/// Pages of the map.
+/// Number of pages of the map.
 pub const ALLOCATION_PAGES: u32 = 48;
-/// Units that the map tells of; all beyond count as allocated.
+/// Number of units that the map has bits for; units beyond count as allocated.
 pub const ALLOCATION_UNITS: u64 = ALLOCATION_PAGES as u64 * PAGE_BLOCKS;
 
 /// Bytes of the smallest unit.
 const SMALLEST_UNIT: u64 = 1 << 20;
-/// A new map tells of so many times the size of its replica, which may grow.
+/// A new map covers so many times the size of its replica, which may grow.
 const HEADROOM: u64 = 4;
 const MAGIC: &[u8; 8] = b"ekalloc\0";
 
@@ -36,13 +36,13 @@ pub const fn allocation_page_offset(page: u32) -> u64 {
     ALLOCATION_OFFSET + page as u64 * PAGE_LENGTH as u64
 }
 
-/// Which units may hold anything.
+/// The units of a replica that may hold data; all others read as zeroes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocationMap {
     /// Bytes of one unit, a power of two.
     pub unit: u64,
     /// The units, counted from the start of the data. Those from [`ALLOCATION_UNITS`] on are not
-    /// told of, and may all hold something.
+    /// covered, and may all hold something.
     pub allocated: BlockSet,
 }
 

@@ -18,8 +18,8 @@ pub const fn pages_per_bitmap(data_length: u64) -> u64 {
 
 /// Where a page lies, counted from the start of the metadata behind the data.
 #[must_use]
-pub const fn page_offset(data_length: u64, slot: u8, page: u32) -> u64 {
-    (slot as u64 * pages_per_bitmap(data_length) + page as u64) * PAGE_LENGTH as u64
+pub const fn page_offset(data_length: u64, place: u8, page: u32) -> u64 {
+    (place as u64 * pages_per_bitmap(data_length) + page as u64) * PAGE_LENGTH as u64
 }
 
 /// Bytes of all bitmaps together: one for each replica that a mirror may have.
@@ -36,19 +36,19 @@ pub fn encode_page(page: &MissingPage) -> Vec<u8> {
 
 /// Reads what lies in a page's place; `None` if nothing was ever written there.
 #[must_use]
-pub fn decode_page(bytes: &[u8], slot: u8, page: u32) -> Option<FoundPage> {
-    let damaged = Some(FoundPage::Damaged { slot, page });
+pub fn decode_page(bytes: &[u8], place: u8, page: u32) -> Option<FoundPage> {
+    let damaged = Some(FoundPage::Damaged { place, page });
     let Some(bytes) = bytes.get(..PAGE_LENGTH) else { return damaged };
     if bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
-    read_page(bytes, slot, page).map_or(damaged, |page| Some(FoundPage::Whole(page)))
+    read_page(bytes, place, page).map_or(damaged, |page| Some(FoundPage::Whole(page)))
 }
 
-fn read_page(bytes: &[u8], slot: u8, page: u32) -> Option<MissingPage> {
+fn read_page(bytes: &[u8], place: u8, page: u32) -> Option<MissingPage> {
     let found = page::decode(bytes, MAGIC, page)?;
     let (replica, since) = (found.replica, Generation(found.tag));
-    Some(MissingPage { slot, replica, since, page, bits: found.bits })
+    Some(MissingPage { place, replica, since, page, bits: found.bits })
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub type Checksums = [u32; CHECKSUMS_PER_PAGE];
 pub struct ChecksumPage {
     /// The last block of the journal of which it has everything.
     pub sequence: u64,
-    /// What the blocks' bytes yield.
+    /// The CRC-32C of each block of data that the page covers; zero: not known.
     pub checksums: Box<Checksums>,
 }
 

@@ -1,5 +1,4 @@
-//! The mark of a block device: a random number that tells it from every other one, also while it
-//! holds no replica.
+//! The mark of a block device: a random number that identifies it, also while it holds no replica.
 //!
 //! It lies in two copies where no replica has anything: software that does not know it never reads
 //! there.

@@ -62,9 +62,9 @@ pub struct IntentTable {
     pub sequence: u64,
     /// The sequence of the last save that closed a region, at most 2^32 - 1 saves before this one.
     pub cleared: u64,
-    /// Whose it is.
+    /// The replica whose intent log the table belongs to.
     pub replica: ReplicaId,
-    /// What it says.
+    /// The regions that are open, or that all are.
     pub regions: OpenRegions,
 }
 
@@ -73,7 +73,7 @@ pub struct IntentTable {
 pub struct NewestTable {
     /// What it holds; `None` if neither copy is whole: then every region counts as open.
     pub table: Option<IntentTable>,
-    /// Where the next table belongs.
+    /// The copy that the next save overwrites: the older or damaged one.
     pub write_next: TableCopy,
 }
 

@@ -4,15 +4,15 @@
 //! it is used, unknown versions and features refused by name. The byte tables and the argument
 //! for each crash case are in `docs/format.md`.
 //!
-//! - [`Superblock`]: what a replica's disk says of itself; [`newest()`] picks one of its two
+//! - [`Superblock`]: which replica a disk holds, and its view; [`newest()`] picks one of its two
 //!   copies.
 //! - [`IntentTable`]: the intent log; [`newest_table`] picks one of its two copies.
-//! - [`encode_page`], [`decode_page`]: the bitmaps of what other replicas lack.
+//! - [`encode_page`], [`decode_page`]: the bitmaps of blocks that are out of sync elsewhere.
 //! - [`ChecksumPage`], [`JournalBlock`]: checksums of the data's blocks.
 //! - [`encode_view`], [`decode_view`]: a bare view, as the coordinator stores it and the wire
 //!   carries it.
-//! - [`encode_disk_mark`], [`decode_disk_mark`]: what tells a block device from every other one.
-//! - [`foreign_signature`]: whose data is on a disk that is about to be formatted.
+//! - [`encode_disk_mark`], [`decode_disk_mark`]: the random number that identifies a block device.
+//! - [`foreign_signature`]: signatures of other software on a disk that is about to be formatted.
 
 mod allocation;
 mod bitmap;

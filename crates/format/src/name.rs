@@ -1,6 +1,6 @@
 //! What a name of a volume, node, disk or cluster may be.
 
-/// What a name may be, for messages.
+/// The rule that names follow, as error messages state it.
 pub const NAME_RULE: &str =
     "a name has 1 to 64 letters, digits, '-', '_' and '.', and begins with a letter or digit";
 

@@ -48,9 +48,9 @@ impl fmt::Display for SuperblockCopy {
 /// The superblock that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newest {
-    /// What it says.
+    /// The decoded superblock.
     pub superblock: Superblock,
-    /// Where it was found.
+    /// The copy from which it was read.
     pub copy: SuperblockCopy,
     /// What is wrong with the other copy, if it can't be used.
     pub damaged: Option<(SuperblockCopy, FormatError)>,
@@ -73,9 +73,9 @@ pub enum NewestError {
     /// One copy was written by newer software; the other may be outdated by it.
     #[error("slot {copy}: {error}")]
     Newer {
-        /// Which copy.
+        /// The copy that newer software wrote.
         copy: SuperblockCopy,
-        /// How it was written.
+        /// The version or feature that this software does not know.
         error: FormatError,
     },
     /// Each copy holds a whole superblock, and they are not of one history.
@@ -93,7 +93,7 @@ impl NewestError {
     }
 }
 
-/// Picks the valid superblock with the higher sequence. A slot that could not be read is passed as
+/// Picks the valid superblock with the higher sequence. A copy that could not be read is passed as
 /// an empty slice.
 ///
 /// # Errors

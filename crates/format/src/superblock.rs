@@ -1,5 +1,5 @@
-//! The superblock: what a replica's disk says of itself. It lies there twice; see
-//! [`crate::newest()`].
+//! The superblock: which replica of which volume a disk holds, and the view that it has adopted. A
+//! disk has two copies; see [`crate::newest()`].
 
 use core::fmt;
 
@@ -32,7 +32,7 @@ const DATA_ALIGNMENT: u64 = 4096;
 
 const _: () = assert!(VIEW_OFFSET + MAX_VIEW_LENGTH <= SUPERBLOCK_LENGTH);
 
-/// What a replica's disk says of itself.
+/// A superblock: which replica of which volume a disk holds, and the view that it has adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
     /// Counts the saves of this replica's superblock; the first is 1.
@@ -103,7 +103,7 @@ pub enum FormatError {
     /// The copy does not start as a superblock does.
     #[error("there is no evenkeel superblock: this is not a replica, or its start was overwritten")]
     NoMagic,
-    /// It is whole, as far as can be told, and of another version.
+    /// It is whole, as far as this software can check, and of another version.
     #[error(
         "written by {writer} in format {version}, and this is {SOFTWARE}, which reads format {FORMAT_VERSION}: upgrade this node"
     )]
@@ -130,9 +130,9 @@ pub enum FormatError {
         "the superblock's checksum is {stored:08x} and should be {computed:08x}: a write was cut off, or the disk is damaged"
     )]
     Checksum {
-        /// What the superblock says.
+        /// The checksum that the superblock carries.
         stored: u32,
-        /// What its bytes yield.
+        /// The CRC-32C of its bytes.
         computed: u32,
     },
     /// The checksum matches and a number is impossible: written by defective software.
@@ -150,8 +150,8 @@ impl From<Short> for FormatError {
 }
 
 impl FormatError {
-    /// Whether the slot was written whole by software that is newer than this one. Then the other
-    /// slot must not be used either: it may be older than what the newer software did.
+    /// Whether newer software wrote this copy, and wrote all of it. Then the other copy must not be
+    /// used either: it may be older than what the newer software did.
     #[must_use]
     pub const fn is_from_newer_software(&self) -> bool {
         matches!(
@@ -289,8 +289,8 @@ pub fn written_by(copy: &[u8]) -> Option<String> {
     padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What every version of the format says at the start of a copy. It is told even of a copy that
-/// fails its checksum: then none of it is certain.
+/// The fields at the start of a copy that every version of the format has. They are returned even
+/// of a copy that fails its checksum: then none of them is certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// The version of the format.

@@ -64,9 +64,9 @@ pub enum ViewFormatError {
         "the view's checksum is {stored:08x} and should be {computed:08x}: the data is damaged"
     )]
     Checksum {
-        /// What the view says.
+        /// The checksum that the view carries.
         stored: u32,
-        /// What its bytes yield.
+        /// The CRC-32C of its bytes.
         computed: u32,
     },
     /// The encoding is of a version unknown here.
@@ -155,7 +155,7 @@ fn put_header(view: &View, out: &mut Vec<u8>) {
     put_lease(view.lease, out);
 }
 
-/// Which sections a view has.
+/// The bits of the optional sections that a view needs.
 fn sections(view: &View) -> u8 {
     let section = |is_there: bool, bit: u8| if is_there { bit } else { 0 };
     section(view.reservations != Reservations::default(), HAS_RESERVATIONS)

@@ -4,4 +4,5 @@
 pub(crate) mod extract;
 pub(crate) mod handlers;
 mod openapi;
+pub mod permission;
 pub mod server;

@@ -16,6 +16,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel_api::ApiError;
 use evenkeel_core::{CoordinatorId, NodeId};
 use evenkeel_trust::authority::{Serial, VALIDITY};
 use evenkeel_trust::{Fingerprint, Key, Verifier, pem};
@@ -24,19 +25,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::unix_seconds;
+use crate::cluster::Cluster;
 use crate::config::{Address, Config, check};
 use crate::coordinator::Embedded;
-use crate::identity;
-use crate::own_file;
+use crate::files::own_file;
+use crate::own::Own;
+use crate::peer::Credentials;
 use crate::peer::tls::PeerTls;
 use crate::random::fill_random;
+use crate::state::identity;
 use crate::state::{self, StateDirectory};
+use crate::tasks;
 
 mod issuer;
 pub mod joining;
 pub mod renewal;
 
-pub use issuer::{Issuer, admit_joiner, certify, certify_client, invite};
+pub use issuer::Issuer;
 
 const FILE: &str = "certificate.json";
 const KEY: &str = "certificate.key";
@@ -152,6 +157,45 @@ pub fn open(state: &StateDirectory, name: &str, node: NodeId) -> Result<Option<O
         certificate.save(state)?;
     }
     Ok(Some(Opened { tls: certificate.tls(&key)?, issuer }))
+}
+
+/// This node's certificate, and the cluster's authority if its key is here, while the daemon runs.
+pub struct Certificates {
+    own: Own,
+    cluster: Cluster,
+    credentials: Credentials,
+    issuer: Option<Issuer>,
+    /// Where peers reach this node.
+    addresses: Vec<String>,
+}
+
+impl Certificates {
+    /// Of a daemon that proves who it is by `credentials`; `issuer` if the authority's key is here.
+    #[must_use]
+    pub fn new(
+        own: Own,
+        cluster: Cluster,
+        credentials: Credentials,
+        issuer: Option<Issuer>,
+        addresses: Vec<String>,
+    ) -> Self {
+        Self { own, cluster, credentials, issuer, addresses }
+    }
+
+    /// Whether certificates are made here.
+    #[must_use]
+    pub const fn are_issued_here(&self) -> bool {
+        self.issuer.is_some()
+    }
+
+    /// Work in the state directory, which blocks on a disk.
+    async fn with_state<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&StateDirectory) -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let state = self.own.state.clone();
+        tasks::blocking(move || Ok(work(&state))).await
+    }
 }
 
 /// What keeps a node from listening as configured, if nothing proves who connects: whoever does

@@ -28,6 +28,13 @@ pub fn utc(seconds: u64) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
+/// The same for programs, as in `2026-11-27T05:24:25Z` (RFC 3339).
+#[must_use]
+pub fn iso_8601(seconds: u64) -> String {
+    let at = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
+    at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// The present moment on the clock that the engine gives to the core.
 #[must_use]
 pub fn core_now() -> evenkeel_core::Instant {

@@ -11,50 +11,183 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::Address;
-use crate::coordinator::{Answer, NodeLiveness, Request};
-use crate::node::Node;
-use crate::peer::Wanted;
+use crate::coordinator::{Answer, Handle, NodeLiveness, Request};
+use crate::disks::Disks;
+use crate::peer::{Peers, Wanted};
+use crate::state::identity::Identity;
+use crate::tasks;
 
 /// How long a node may take to answer a question.
 pub const QUESTION: Duration = Duration::from_secs(3);
+/// The same of one that the coordinator does not hear.
+const SHORT_QUESTION: Duration = Duration::from_secs(1);
 /// How long an attach, a detach or a command may take on another node.
 pub const COMMAND: Duration = Duration::from_secs(90);
 
-/// The nodes as the coordinator knows them; as last known if it does not answer.
-pub async fn nodes(node: &Node) -> Vec<NodeLiveness> {
-    match node.coordinator.call_once(Request::Nodes).await {
-        Ok(Answer::Nodes(nodes)) => {
-            node.coordinator.set_nodes(nodes.clone());
-            node.peers.learn(&nodes);
-            nodes
+/// The nodes of the cluster, as this one asks them.
+#[derive(Clone)]
+pub struct Cluster {
+    identity: Arc<Identity>,
+    coordinator: Arc<Handle>,
+    peers: Arc<Peers>,
+    disks: Arc<Disks>,
+}
+
+impl Cluster {
+    /// Those that the coordinator knows, reached as peers; `disks` are this node's own.
+    #[must_use]
+    pub fn new(
+        identity: Arc<Identity>,
+        coordinator: Arc<Handle>,
+        peers: Arc<Peers>,
+        disks: Arc<Disks>,
+    ) -> Self {
+        Self { identity, coordinator, peers, disks }
+    }
+
+    /// The way to the coordinator.
+    #[must_use]
+    pub fn coordinator(&self) -> &Arc<Handle> {
+        &self.coordinator
+    }
+
+    /// The way to other nodes.
+    #[must_use]
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.peers
+    }
+
+    /// The nodes as the coordinator knows them; as last known if it does not answer.
+    pub async fn nodes(&self) -> Vec<NodeLiveness> {
+        match self.coordinator.call_once(Request::Nodes).await {
+            Ok(Answer::Nodes(nodes)) => {
+                self.coordinator.set_nodes(nodes.clone());
+                self.peers.learn(&nodes);
+                nodes
+            }
+            _ => self.coordinator.nodes(),
         }
-        _ => node.coordinator.nodes(),
+    }
+
+    /// That the coordinator, which is on this node, hears no other: whoever is called dead may be
+    /// well, and this node be cut off.
+    #[must_use]
+    pub fn isolation(&self) -> Option<String> {
+        self.hears_nobody().then(|| isolated(&self.identity.name))
+    }
+
+    /// Whether the coordinator is on this node, and hears no other.
+    #[must_use]
+    pub fn hears_nobody(&self) -> bool {
+        let here = self.identity.node.to_string();
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.coordinator.nodes().into_iter().partition(|member| member.node.id == here);
+        let serves =
+            own.iter().any(|member| member.coordinator) && self.coordinator.status().reachable;
+        serves && are_silent(&others)
+    }
+
+    /// A request to another node's API, by the first of its addresses that answers.
+    ///
+    /// # Errors
+    /// The other node's, or that it does not answer.
+    pub async fn forward<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        target: &NodeLiveness,
+        method: Method,
+        path: &str,
+        body: Option<&Q>,
+        deadline: Duration,
+    ) -> Result<A, ApiError> {
+        let name = &target.node.name;
+        let what = not_asked(name);
+        let body = body.map(serde_json::to_vec).transpose();
+        let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
+        let mut why = "its addresses are not known".to_owned();
+        let wanted = Wanted::member(target);
+        for text in &target.node.addresses {
+            let Ok(address) = Address::parse(text) else { continue };
+            let (to, body) = ((&address, &wanted), body.clone().into());
+            let answer = self.peers.request(to, method.clone(), path, body, deadline);
+            match answer.await {
+                Ok((status, body)) if status.is_success() => {
+                    return serde_json::from_slice(&body)
+                        .map_err(|e| system(&what, &e.to_string()));
+                }
+                Ok((status, body)) => {
+                    return Err(match serde_json::from_slice::<ErrorAnswer>(&body) {
+                        Ok(answer) => answer.error,
+                        Err(_) => system(&what, &format!("it answered with status {status}")),
+                    });
+                }
+                // A change is not asked for again by another address.
+                Err(e) if e.may_have_begun() && method != Method::GET => {
+                    let advice = "It may still be at work: see `evenkeel volume status`";
+                    return Err(ApiError::new(ErrorCode::TimedOut, what, e.to_string(), advice));
+                }
+                Err(e) => why = e.to_string(),
+            }
+        }
+        let advice = format!("Start node {name}, or repair the network");
+        Err(ApiError::new(ErrorCode::NodeUnreachable, what, why, advice))
+    }
+
+    /// Whether a node answers this one. The coordinator may hear it all the same.
+    pub async fn answers(&self, member: &NodeLiveness) -> bool {
+        let (method, path) = (Method::GET, routes::NODE);
+        let deadline = if member.may_live { QUESTION } else { SHORT_QUESTION };
+        let answer =
+            self.forward::<(), serde_json::Value>(member, method, path, None, deadline).await;
+        !answer.is_err_and(|error| error.code == ErrorCode::NodeUnreachable)
+    }
+
+    /// The disks of all nodes, with a sentence for each node that did not answer.
+    ///
+    /// # Errors
+    /// If this node's own cannot be listed.
+    pub async fn disks(&self) -> Result<(Vec<Disk>, Vec<String>), ApiError> {
+        let own = self.disks.clone();
+        let mut disks = tasks::blocking(move || Ok(own.list())).await?;
+        let here = self.identity.node.to_string();
+        let mut warnings = Vec::new();
+        let members = self.nodes().await;
+        // A node that is in no cluster has no others to ask for.
+        let hears_coordinator =
+            !self.coordinator.is_joined() || self.coordinator.status().reachable;
+        warnings.extend(unlisted(hears_coordinator));
+        let others = members.into_iter().filter(|member| member.node.id != here);
+        let (asked, silent): (Vec<_>, Vec<_>) = others.partition(|member| member.may_live);
+        warnings.extend(silent.iter().map(|member| unheard(&member.node.name, hears_coordinator)));
+        let ask = |member: NodeLiveness| {
+            let at = self.clone();
+            async move {
+                let (method, path) = (Method::GET, routes::DISKS);
+                let answer = at.forward::<(), DisksAnswer>(&member, method, path, None, QUESTION);
+                (member.node.name.clone(), answer.await)
+            }
+        };
+        for answer in tasks::at_most(tasks::MAX_ASKED, asked.into_iter().map(ask)).await {
+            match answer {
+                Ok((_, Ok(answer))) => disks.extend(answer.disks),
+                Ok((name, Err(e))) => {
+                    warnings.push(format!("the disks of node {name} are not listed: {}", e.why));
+                }
+                Err(e) => warnings.push(format!("the disks of a node are not listed: {e}")),
+            }
+        }
+        disks.sort_by(|a, b| (&a.node.name, &a.name).cmp(&(&b.node.name, &b.name)));
+        Ok((disks, warnings))
     }
 }
 
-/// That the coordinator, which is on this node, hears no other: whoever is called dead may be well,
-/// and this node be cut off.
-#[must_use]
-pub fn isolation(node: &Node) -> Option<String> {
-    hears_nobody(node).then(|| {
-        let here = &node.identity.name;
-        format!(
-            "the coordinator hears no node but its own, {here}: unless all others are down, {here} is cut off from them. Ask one of them before you take a volume over"
-        )
-    })
+/// That the coordinator's own node is cut off, by all that is known.
+fn isolated(here: &str) -> String {
+    format!(
+        "the coordinator receives heartbeats from no node but its own, {here}: unless all others are down, {here} is cut off from them. Ask one of them before you take a volume over"
+    )
 }
 
-/// Whether the coordinator is on this node, and hears no other.
-#[must_use]
-pub fn hears_nobody(node: &Node) -> bool {
-    let here = node.identity.node.to_string();
-    let (own, others): (Vec<_>, Vec<_>) =
-        node.coordinator.nodes().into_iter().partition(|member| member.node.id == here);
-    let serves = own.iter().any(|member| member.coordinator) && node.coordinator.status().reachable;
-    serves && are_silent(&others)
-}
-
-/// The same, of what is known of the other nodes.
+/// Whether none of these is heard.
 fn are_silent(others: &[NodeLiveness]) -> bool {
     !others.is_empty() && others.iter().all(|member| !member.may_live)
 }
@@ -87,96 +220,27 @@ pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError 
     ApiError { what: format!("{}{PLACE}{name}", error.what), ..error }
 }
 
-/// A request to another node's API, by the first of its addresses that answers.
-///
-/// # Errors
-/// The other node's, or that it does not answer.
-pub async fn forward<Q: Serialize, A: DeserializeOwned>(
-    node: &Node,
-    target: &NodeLiveness,
-    method: Method,
-    path: &str,
-    body: Option<&Q>,
-    deadline: Duration,
-) -> Result<A, ApiError> {
-    let name = &target.node.name;
-    let what = not_asked(name);
-    let body = body.map(serde_json::to_vec).transpose();
-    let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
-    let mut why = "its addresses are not known".to_owned();
-    let wanted = Wanted::member(target);
-    for text in &target.node.addresses {
-        let Ok(address) = Address::parse(text) else { continue };
-        let (to, body) = ((&address, &wanted), body.clone().into());
-        let answer = node.peers.request(to, method.clone(), path, body, deadline);
-        match answer.await {
-            Ok((status, body)) if status.is_success() => {
-                return serde_json::from_slice(&body).map_err(|e| system(&what, &e.to_string()));
-            }
-            Ok((status, body)) => {
-                return Err(match serde_json::from_slice::<ErrorAnswer>(&body) {
-                    Ok(answer) => answer.error,
-                    Err(_) => system(&what, &format!("it answered with status {status}")),
-                });
-            }
-            // A change is not asked for again by another address.
-            Err(e) if e.may_have_begun() && method != Method::GET => {
-                let advice = "It may still be at work: see `evenkeel volume status`";
-                return Err(ApiError::new(ErrorCode::TimedOut, what, e.to_string(), advice));
-            }
-            Err(e) => why = e.to_string(),
-        }
-    }
-    let advice = format!("Start node {name}, or repair the network");
-    Err(ApiError::new(ErrorCode::NodeUnreachable, what, why, advice))
-}
-
 fn system(what: &str, why: &str) -> ApiError {
     let advice = "See the log of that node; compare versions by `evenkeel node status`";
     ApiError::new(ErrorCode::System, what, why, advice)
 }
 
-/// Whether a node answers this one. The coordinator may hear it all the same.
-pub async fn answers(node: &Node, member: &NodeLiveness) -> bool {
-    let (method, path) = (Method::GET, routes::NODE);
-    let answer = forward::<(), serde_json::Value>(node, member, method, path, None, QUESTION).await;
-    !answer.is_err_and(|error| error.code == ErrorCode::NodeUnreachable)
+/// That nodes may be missing, of which only the coordinator knows.
+fn unlisted(hears_coordinator: bool) -> Option<String> {
+    (!hears_coordinator).then(|| {
+        "the coordinator does not answer: of other nodes only those are asked that were known before"
+            .to_owned()
+    })
 }
 
-/// The disks of all nodes, with a sentence for each node that did not answer.
-///
-/// # Errors
-/// If this node's own cannot be listed.
-pub async fn disks(node: &Arc<Node>) -> Result<(Vec<Disk>, Vec<String>), ApiError> {
-    let mut disks = node.blocking(|node| Ok(node.disks.list())).await?;
-    let here = node.identity.node.to_string();
-    let mut warnings = Vec::new();
-    let mut asked = Vec::new();
-    for member in nodes(node).await.into_iter().filter(|member| member.node.id != here) {
-        if member.may_live {
-            let node = node.clone();
-            asked.push(tokio::spawn(async move {
-                let path = routes::DISKS;
-                let answer =
-                    forward::<(), DisksAnswer>(&node, &member, Method::GET, path, None, QUESTION);
-                (member.node.name.clone(), answer.await)
-            }));
-        } else {
-            warnings
-                .push(format!("node {} is not alive: its disks are not listed", member.node.name));
-        }
+/// Why a node was not asked for its disks.
+fn unheard(name: &str, hears_coordinator: bool) -> String {
+    match hears_coordinator {
+        true => format!("the coordinator does not hear node {name}: its disks are not listed"),
+        false => format!(
+            "the coordinator did not hear node {name} when it last answered: its disks are not listed"
+        ),
     }
-    for answer in asked {
-        match answer.await {
-            Ok((_, Ok(answer))) => disks.extend(answer.disks),
-            Ok((name, Err(e))) => {
-                warnings.push(format!("the disks of node {name} are not listed: {}", e.why));
-            }
-            Err(e) => warnings.push(format!("the disks of a node are not listed: {e}")),
-        }
-    }
-    disks.sort_by(|a, b| (&a.node.name, &a.name).cmp(&(&b.node.name, &b.name)));
-    Ok((disks, warnings))
 }
 
 #[cfg(test)]

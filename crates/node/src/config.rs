@@ -76,8 +76,13 @@ pub enum LogFormat {
 pub struct ApiConfig {
     /// The unix socket; `None`: `api.sock` in the runtime directory.
     pub socket: Option<PathBuf>,
-    /// A group that may use it as well as root (mode 0660 instead of 0600).
-    pub group: Option<String>,
+    /// Who may see everything, besides root and the daemon's user: users by name or number, groups
+    /// with `@` before it.
+    pub view: Vec<String>,
+    /// Who may also attach and detach volumes, and re-add replicas.
+    pub operate: Vec<String>,
+    /// Who may do everything.
+    pub administer: Vec<String>,
 }
 
 /// Metrics over TCP.
@@ -128,7 +133,7 @@ pub struct CoordinatorConfig {
     /// The address of the coordinator's node, joined at the first start; `None`: by
     /// `evenkeel node join`.
     pub join: Option<String>,
-    /// A node unheard of for so many seconds is dead: others may take over its volumes.
+    /// A node from which nothing came for so many seconds is dead: others may take its volumes over.
     pub expiry_seconds: u64,
 }
 

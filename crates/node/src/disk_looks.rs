@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::disks::{Due, Look};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::replicas::local;
 
 /// The pause between two looks.
@@ -15,16 +15,11 @@ const STACK: usize = 256 << 10;
 
 /// Looks until the daemon ends.
 pub async fn looks(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
+    while node.pause(PAUSE).await {
         let at = node.clone();
         // It blocks on the state directory, and only if something has changed.
         drop(tokio::task::spawn_blocking(move || at.disks.remember_files()));
-        node.disks.begin_looks().into_iter().for_each(|look| carry_out(node.clone(), look));
+        node.disks.looks().begin().into_iter().for_each(|look| carry_out(node.clone(), look));
     }
 }
 
@@ -33,14 +28,14 @@ pub async fn looks(node: Arc<Node>) {
 fn carry_out(node: Arc<Node>, look: Look) {
     let thread = std::thread::Builder::new().name("disk-look".into()).stack_size(STACK);
     let runtime = tokio::runtime::Handle::current();
-    let look = move || match node.disks.note_seen(look.carry_out()) {
+    let look = move || match node.disks.looks().note_seen(look.carry_out()) {
         Some(Due::Reopen(volume, replica)) => {
             drop(runtime.spawn(async move { local::reopen_replica(&node, volume, replica).await }))
         }
         Some(Due::LetGo(disk)) => {
             drop(runtime.spawn(async move {
                 local::let_go(&node, disk).await;
-                node.disks.let_go_ended(disk);
+                node.disks.failing().let_go_ended(disk);
             }));
         }
         None => {}

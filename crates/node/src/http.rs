@@ -1,6 +1,7 @@
 //! Serving HTTP on streams of any kind.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use hyper_util::service::TowerToHyperService;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
-use crate::own_directory;
+use crate::files::own_directory;
 use crate::peer::stream::PeerStream;
 use crate::seats::Source;
+use crate::stopping::Stopping;
 
 /// Connections to a unix socket that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -24,6 +26,9 @@ const BACKLOG: i32 = 1024;
 pub const NODE_DEADLINE: Duration = Duration::from_secs(30);
 /// The same from others, who occupy a place of few.
 pub const CLIENT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that listens.
 #[derive(Debug)]
@@ -137,6 +142,32 @@ pub async fn bind_tcp(address: &str, key: &str) -> Result<TcpListener, String> {
         };
         format!("cannot listen on {address} ({key}): {e}; {advice}")
     })
+}
+
+/// Accepts clients on a TCP address until the daemon ends; `kind` says in the log what they are.
+pub async fn accept_tcp(
+    listener: TcpListener,
+    stopping: &Stopping,
+    kind: &str,
+    greet: impl Fn(TcpStream, SocketAddr),
+) {
+    while let Some(accepted) = stopping.unless_begun(listener.accept()).await {
+        match accepted {
+            Ok((stream, from)) => {
+                // Without it small answers wait for a timer; the connection works all the same.
+                let _ = stream.set_nodelay(true);
+                greet(stream, from);
+            }
+            Err(error) => accept_failed(kind, &error).await,
+        }
+    }
+}
+
+/// Says that a connection could not be accepted, and waits: with too many open files, others may
+/// close some meanwhile.
+pub async fn accept_failed(kind: &str, error: &io::Error) {
+    tracing::warn!(%error, "cannot accept {kind}");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
 #[cfg(test)]

@@ -3,44 +3,25 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_api::ApiError;
-
-use crate::disks::{OpenReplica, Probe};
-use crate::node::Node;
+use crate::volumes::Node;
+use crate::volumes::replicas::open;
 
 /// Opens again what is due, until the daemon ends. What is opened is given to the engine: the
 /// volumes that wait for it go on by themselves.
 pub async fn reopen(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
     // Not one of the runtime's threads: it may wait for ever, and nothing at the end waits for it.
     let (at, runtime) = (node.clone(), tokio::runtime::Handle::current());
     std::thread::spawn(move || {
-        let serve_one = |opened| drop(runtime.spawn(serve(at.clone(), opened)));
+        let serve_one = |opened| drop(runtime.spawn(open::serve(at.clone(), opened)));
         at.disks.serve_late(serve_one);
     });
     loop {
         for probe in node.disks.due(Instant::now()) {
             // One that hangs keeps no other one waiting.
-            tokio::spawn(open(node.clone(), probe));
+            tokio::spawn(open::open_again(node.clone(), probe));
         }
-        tokio::select! {
-            () = node.disks.until_due() => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
+        if node.unless_stopping(node.disks.until_due()).await.is_none() {
+            return;
         }
-    }
-}
-
-/// Opens a disk or a replica, and gives what was opened to the engine.
-pub async fn open(node: Arc<Node>, probe: Probe) {
-    let opened: Result<_, ApiError> = node.blocking(|node| Ok(node.disks.open_again(probe))).await;
-    match opened {
-        Ok(opened) => serve(node, opened).await,
-        Err(error) => node.warn(error.to_string()),
-    }
-}
-
-async fn serve(node: Arc<Node>, opened: Vec<OpenReplica>) {
-    if !*node.stopping.borrow() {
-        node.open_replicas(opened).await;
     }
 }

@@ -8,24 +8,19 @@ use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use rustls::pki_types::CertificateDer;
 use tokio::time::timeout;
 
-use crate::admission;
 use crate::api::server;
-use crate::certificates;
 use crate::config::{Address, Config};
 use crate::coordinator::{Answer, Caller, Request};
 use crate::http::{self, Accepted, Socket};
 use crate::log_limit::LogLimit;
-use crate::membership;
-use crate::node::Node;
 use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp};
 use crate::peer::tls::PeerTls;
+use crate::running::Running;
 use crate::seats::{Seat, Seats};
 
 /// How long the coordinator may take to tell the members to a node that lets somebody in.
 const CATCH_UP: Duration = Duration::from_secs(2);
-/// The pause after a failed accept (too many open files): others may close some meanwhile.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sockets that listen.
 #[derive(Debug)]
@@ -61,47 +56,39 @@ impl PeerListener {
     }
 
     /// Accepts connections until the daemon ends.
-    pub fn serve(self, node: &Arc<Node>) {
-        let most = node.config.peer.max_unauthenticated;
+    pub fn serve(self, running: &Running) {
+        let most = running.node.config.peer.max_unauthenticated;
         let seats = Seats::new(most, "peers that have not proved who they are");
         let log = Arc::new(LogLimit::default());
         for socket in self.sockets {
-            tokio::spawn(accept_all(socket, node.clone(), seats.clone(), log.clone()));
+            tokio::spawn(accept_all(socket, running.clone(), seats.clone(), log.clone()));
         }
     }
 }
 
-async fn accept_all(socket: Socket, node: Arc<Node>, seats: Arc<Seats>, log: Arc<LogLimit>) {
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        };
+async fn accept_all(socket: Socket, running: Running, seats: Arc<Seats>, log: Arc<LogLimit>) {
+    while let Some(accepted) = running.node.unless_stopping(socket.accept()).await {
         match accepted {
             Ok(accepted) => {
                 let seat = seats.take(accepted.source);
-                drop(tokio::spawn(greet(accepted, node.clone(), seat, log.clone())));
+                drop(tokio::spawn(greet(accepted, running.clone(), seat, log.clone())));
             }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection from a peer");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+            Err(error) => http::accept_failed("a connection from a peer", &error).await,
         }
     }
 }
 
 /// The first seconds of a connection.
-async fn greet(accepted: Accepted, node: Arc<Node>, mut seat: Seat, log: Arc<LogLimit>) {
+async fn greet(accepted: Accepted, running: Running, mut seat: Seat, log: Arc<LogLimit>) {
     let Accepted { stream: raw, from, source } = accepted;
-    let deadline = Duration::from_secs(node.config.peer.handshake_seconds);
+    let deadline = Duration::from_secs(running.node.config.peer.handshake_seconds);
     let greeted = tokio::select! {
-        greeted = tokio::time::timeout(deadline, prove(raw, &node)) => greeted,
+        greeted = tokio::time::timeout(deadline, prove(raw, &running)) => greeted,
         () = seat.gone() => return,
     };
     drop(seat);
     let why = match greeted {
-        Ok(Ok(Some(member))) => return serve(member, from, node).await,
+        Ok(Ok(Some(member))) => return serve(member, from, running).await,
         // It has got a certificate, and comes again with it.
         Ok(Ok(None)) => return,
         Ok(Err(error)) => error,
@@ -120,8 +107,8 @@ struct Proved {
 }
 
 /// `None`: a node that has no certificate yet was answered.
-async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<Option<Proved>, String> {
-    let tls = node.credentials.tls.get();
+async fn prove(raw: PeerStream, running: &Running) -> Result<Option<Proved>, String> {
+    let tls = running.credentials.tls.get();
     let mut stream = match raw {
         PeerStream::Tcp(stream) => {
             let tls = tls.as_ref().ok_or("this node has no certificate yet")?;
@@ -132,25 +119,25 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<Option<Proved>, Stri
     let certificate = stream.certificate();
     if stream.is_tls() && certificate.is_none() {
         return match tls.is_some_and(|tls| tls.admits_joiners()) {
-            true => certificates::admit_joiner(node, &mut stream).await.map(|()| None),
+            true => running.certificates.admit_joiner(&mut stream).await.map(|()| None),
             false => Err("it shows no certificate".into()),
         };
     }
     let mut standing = Standing::Current;
     let admit = async |hello: Hello| {
         if let (Some(certificate), Some(tls)) = (&certificate, &tls) {
-            standing = identify((certificate, tls), &hello, node).await?;
+            standing = identify((certificate, tls), &hello, running).await?;
         }
         match standing {
-            Standing::Current => match catch_up(&hello, node).await {
-                Ok(()) => admit(&hello, node),
+            Standing::Current => match catch_up(&hello, running).await {
+                Ok(()) => admit(&hello, running),
                 refused => refused,
             },
-            Standing::Expired => admit_expired(&hello, node),
+            Standing::Expired => admit_expired(&hello, running),
         }
     };
-    let is_member = |other| node.coordinator.node(other).is_some();
-    let guest = hello::accept(&mut stream, &node.credentials, is_member, admit).await;
+    let is_member = |other| running.node.coordinator.node(other).is_some();
+    let guest = hello::accept(&mut stream, &running.credentials, is_member, admit).await;
     let guest = guest.map_err(|e| e.to_string())?;
     Ok(Some(Proved { stream, guest, standing }))
 }
@@ -160,11 +147,11 @@ async fn prove(raw: PeerStream, node: &Arc<Node>) -> Result<Option<Proved>, Stri
 async fn identify(
     (certificate, tls): (&CertificateDer<'_>, &PeerTls),
     hello: &Hello,
-    node: &Node,
+    running: &Running,
 ) -> Result<Standing, Refusal> {
     let refusal = |text| Refusal { reason: Reason::Other, text };
     let standing = tls.check(certificate, &hello.node_name, hello.node).map_err(refusal)?;
-    match name_of(node, hello).await {
+    match name_of(running, hello).await {
         Some(name) if name != hello.node_name => Err(refusal(format!(
             "this identity belongs to node {name}, which keeps its name while certificates tell who a node is; to rename it, remove it from the cluster and join anew"
         ))),
@@ -173,10 +160,10 @@ async fn identify(
 }
 
 /// A node whose certificate has expired may only ask for a new one, where the authority's key lies.
-fn admit_expired(hello: &Hello, node: &Node) -> Result<(), Refusal> {
+fn admit_expired(hello: &Hello, running: &Running) -> Result<(), Refusal> {
     let refuse = |text| Err(Refusal { reason: Reason::Other, text });
-    match (hello.purpose, &node.issuer) {
-        (Purpose::Control, Some(_)) => Ok(()),
+    match (hello.purpose, running.certificates.are_issued_here()) {
+        (Purpose::Control, true) => Ok(()),
         _ => refuse("its certificate has expired, and is renewed by the node that has the authority's key: see the warnings of its `evenkeel node status`".into()),
     }
 }
@@ -184,13 +171,13 @@ fn admit_expired(hello: &Hello, node: &Node) -> Result<(), Refusal> {
 /// The name that belongs to a guest's identity. The list of nodes that is kept here may lack one
 /// that has just joined: if it does not bear the guest out, the coordinator is asked that this node
 /// serves.
-async fn name_of(node: &Node, hello: &Hello) -> Option<String> {
-    let kept = node.coordinator.node(hello.node).map(|kept| kept.node.name);
-    if !node.config.coordinator.here || kept.as_ref() == Some(&hello.node_name) {
+async fn name_of(running: &Running, hello: &Hello) -> Option<String> {
+    let kept = running.node.coordinator.node(hello.node).map(|kept| kept.node.name);
+    if !running.node.config.coordinator.here || kept.as_ref() == Some(&hello.node_name) {
         return kept;
     }
     let id = hello.node.to_string();
-    match node.coordinator.call_once(Request::Nodes).await {
+    match running.node.coordinator.call_once(Request::Nodes).await {
         Ok(Answer::Nodes(nodes)) => {
             let found = nodes.into_iter().find(|newest| newest.node.id == id);
             found.map(|newest| newest.node.name).or(kept)
@@ -199,47 +186,47 @@ async fn name_of(node: &Node, hello: &Hello) -> Option<String> {
     }
 }
 
-/// Whoever has heard of a newer membership than it has lets nobody in to its replicas before it has
+/// A node that knows of a newer membership than it has lets nobody in to its replicas before it has
 /// fetched that: who knocks may have been removed. What the other node says of the epoch is not
 /// believed, only asked for.
-async fn catch_up(hello: &Hello, node: &Arc<Node>) -> Result<(), Refusal> {
-    let epoch = &node.credentials.epoch;
+async fn catch_up(hello: &Hello, running: &Running) -> Result<(), Refusal> {
+    let epoch = &running.credentials.epoch;
     epoch.hear(&hello.node_name, hello.epoch);
     if hello.purpose == Purpose::Control || !epoch.is_behind() {
         return Ok(());
     }
-    if timeout(CATCH_UP, membership::refresh(node)).await == Ok(true) {
+    if timeout(CATCH_UP, running.node.member.refresh()).await == Ok(true) {
         return Ok(());
     }
     let text = format!(
-        "node {} has heard that nodes have joined the cluster or were removed, and the coordinator does not tell it which: it lets nobody in to its replicas until then. Start the coordinator's node, or repair the network between the two",
-        node.identity.name
+        "node {} has learned that nodes have joined the cluster or were removed, and the coordinator does not answer which: it lets nobody in to its replicas until then. Start the coordinator's node, or repair the network between the two",
+        running.node.identity.name
     );
     Err(Refusal { reason: Reason::Busy, text })
 }
 
-fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
+fn admit(hello: &Hello, running: &Running) -> Result<(), Refusal> {
     let refuse = |reason, text: String| Err(Refusal { reason, text });
-    if *node.stopping.borrow() {
-        return refuse(Reason::Busy, format!("node {} is stopping", node.identity.name));
+    if running.node.stopping.has_begun() {
+        return refuse(Reason::Busy, format!("node {} is stopping", running.node.identity.name));
     }
     // What it asks over a control connection is answered with the reason.
-    if let Some(why) = node.peers.removed(hello.node)
+    if let Some(why) = running.node.peers.removed(hello.node)
         && hello.purpose != Purpose::Control
     {
         return refuse(Reason::Other, why);
     }
-    if let Some(why) = node.peers.superseded(hello.node, hello.start)
-        && !is_coordinators(node, hello)
+    if let Some(why) = running.node.peers.superseded(hello.node, hello.start)
+        && !is_coordinators(running, hello)
     {
         return refuse(Reason::Superseded, why);
     }
     match hello.purpose {
-        Purpose::Replication { .. } if !admission::may_serve_replicas(node) => {
+        Purpose::Replication { .. } if !running.node.admission.may_serve_replicas() => {
             let why = "is not admitted by the coordinator yet: see its `evenkeel node status`";
-            refuse(Reason::Busy, format!("node {} {why}", node.identity.name))
+            refuse(Reason::Busy, format!("node {} {why}", running.node.identity.name))
         }
-        Purpose::Replication { replica, .. } => match node.disks.why_not_served(replica) {
+        Purpose::Replication { replica, .. } => match running.node.disks.why_not_served(replica) {
             Some(why) => refuse(why.reason(), why.to_string()),
             None => Ok(()),
         },
@@ -248,30 +235,26 @@ fn admit(hello: &Hello, node: &Node) -> Result<(), Refusal> {
 }
 
 /// Whether the connection is for the coordinator here, which itself tells a superseded start so.
-fn is_coordinators(node: &Node, hello: &Hello) -> bool {
-    node.embedded.is_some() && hello.purpose == Purpose::Control
+fn is_coordinators(running: &Running, hello: &Hello) -> bool {
+    running.embedded.is_some() && hello.purpose == Purpose::Control
 }
 
-async fn serve(proved: Proved, from: String, node: Arc<Node>) {
+async fn serve(proved: Proved, from: String, running: Running) {
     let Proved { stream, guest, standing } = proved;
     match guest.purpose {
         Purpose::Control => {
-            let mut stopping = node.stopping.subscribe();
             let caller = Caller { node: guest.node, start: guest.start, at: from };
             let router = match standing {
-                Standing::Current => server::control_router(&node, caller),
-                Standing::Expired => server::renewal_router(&node, caller),
+                Standing::Current => server::control_router(&running, caller),
+                Standing::Expired => server::renewal_router(&running, caller),
             };
             let served = http::serve(stream, router, http::NODE_DEADLINE);
-            tokio::select! {
-                () = served => {}
-                _ = stopping.wait_for(|stopping| *stopping) => {}
-            }
+            let _ = running.node.unless_stopping(served).await;
         }
         Purpose::Replication { volume, replica } => match stream.into_connection() {
             Ok(connection) => {
-                node.data.engine().accept_link(volume, replica, guest.node, connection);
-                membership::cut_removed(&node, guest.node);
+                running.node.data.engine().accept_link(volume, replica, guest.node, connection);
+                running.node.member.cut_removed(guest.node);
             }
             Err(error) => {
                 tracing::warn!(peer = %guest.name, %error, "cannot hand over a connection")

@@ -10,7 +10,8 @@ use evenkeel_core::primary::Waiting;
 use evenkeel_engine::counters::{Failure, Histogram, KINDS, KindCounters};
 use evenkeel_engine::{OpenReplicaStatus, VolumeStatus, WorkerStatus};
 
-use crate::node::Node;
+use crate::running::Running;
+use crate::volumes::Node;
 use crate::volumes::failures::{cause, seconds};
 use crate::volumes::{Attached, Phase};
 
@@ -18,10 +19,11 @@ use crate::volumes::{Attached, Phase};
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers with all metrics.
-pub async fn text(State(node): State<Arc<Node>>) -> Response {
+pub async fn text(State(running): State<Running>) -> Response {
+    let node = &running.node;
     let mut page = Page::default();
-    node_metrics(&node, &mut page);
-    disk_metrics(&node, &mut page).await;
+    node_metrics(&running, &mut page);
+    disk_metrics(node, &mut page).await;
     let survey = node.data.survey().await;
     worker_metrics(&survey, &mut page);
     let volumes: Vec<&VolumeStatus> = survey.iter().flat_map(|w| &w.volumes).collect();
@@ -78,7 +80,8 @@ fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn node_metrics(node: &Node, page: &mut Page) {
+fn node_metrics(running: &Running, page: &mut Page) {
+    let node = &running.node;
     page.head("node_info", "gauge", "This node.");
     let id = node.identity.node.to_string();
     let labels = [
@@ -91,7 +94,7 @@ fn node_metrics(node: &Node, page: &mut Page) {
         "node_start_seconds",
         "gauge",
         "Since when it runs, in seconds since 1970.",
-        node.started,
+        running.started,
     );
     page.one(
         "log_lines_lost_total",
@@ -101,10 +104,14 @@ fn node_metrics(node: &Node, page: &mut Page) {
     );
     let reachable = u8::from(node.coordinator.status().reachable);
     page.one("coordinator_reachable", "gauge", "Whether the coordinator answers.", reachable);
-    page.head("cluster_node_alive", "gauge", "Whether the coordinator hears of a node.");
+    page.head(
+        "cluster_node_alive",
+        "gauge",
+        "0 if the coordinator has received nothing from a node for the expiry time.",
+    );
     for member in node.coordinator.nodes() {
         let labels = [("node", member.node.name.as_str())];
-        page.line("cluster_node_alive", &labels, u8::from(member.alive));
+        page.line("cluster_node_alive", &labels, u8::from(member.may_live));
     }
 }
 
@@ -251,7 +258,7 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
         let core = volume.primary.as_ref();
         let serving = matches!(attached.phase(), Phase::Serving | Phase::Attached)
             && core.is_some_and(|core| {
-                core.serving && core.waiting.is_none_or(|(why, _)| why == Waiting::Start)
+                core.serving && core.waiting.is_none_or(|wait| wait.why == Waiting::Start)
             });
         page.line("volume_serving", &[("volume", attached.name())], u8::from(serving));
     }

@@ -8,6 +8,7 @@ mod clients;
 mod proof;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,12 +20,13 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::data_path::DataPath;
 use crate::http;
 use crate::log_limit::LogLimit;
-use crate::node::Node;
 use crate::peer::stream::{Encrypted, PeerStream};
 use crate::peer::tls::{ClientTls, CurrentTls};
 use crate::seats::{Seats, Source};
+use crate::stopping::Stopping;
 
 use clients::Clients;
 use proof::{Client, Proof};
@@ -35,19 +37,29 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const MAX_CHOOSING: usize = 256;
 /// The name of NBD's front ends begins with this.
 pub const FRONTEND: &str = "nbd ";
+/// What they are in the log.
+const CLIENT: &str = "an NBD client";
 /// Bytes that are received at once during the handshake.
 const PIECE: usize = 4096;
 
 /// What is served, and where.
 pub struct NbdServer {
     served: Mutex<BTreeMap<String, Served>>,
-    /// TCP addresses, as bound.
-    pub tcp: Vec<String>,
-    proof: Proof,
-    directory: PathBuf,
+    bound: Bound,
+    /// Where clients that have chosen are served.
+    data: DataPath,
     choosing: Arc<Seats>,
     clients: Arc<Clients>,
     log: Arc<LogLimit>,
+}
+
+/// Where clients come to, and what they have to show there.
+pub struct Bound {
+    /// TCP addresses.
+    tcp: Vec<String>,
+    proof: Proof,
+    directory: PathBuf,
+    max_clients: usize,
 }
 
 struct Served {
@@ -111,7 +123,7 @@ impl Exports for Choice {
     }
 }
 
-impl NbdServer {
+impl Bound {
     /// Binds the TCP addresses, if any are configured. `own`: this node's own certificate.
     ///
     /// # Errors
@@ -128,22 +140,36 @@ impl NbdServer {
             tcp.push(listener.local_addr().map_err(|e| e.to_string())?.to_string());
             listeners.push(listener);
         }
-        let server = Self {
+        let (directory, max_clients) = (config.runtime.join("nbd"), config.nbd.max_clients);
+        Ok((Self { tcp, proof, directory, max_clients }, listeners))
+    }
+}
+
+impl NbdServer {
+    /// A server that exports nothing yet.
+    #[must_use]
+    pub fn new(bound: Bound, data: DataPath) -> Arc<Self> {
+        let clients = Clients::new(bound.max_clients);
+        Arc::new(Self {
             served: Mutex::default(),
-            tcp,
-            proof,
-            directory: config.runtime.join("nbd"),
+            bound,
+            data,
             choosing: Seats::new(MAX_CHOOSING, "NBD clients that have not chosen an export"),
-            clients: Clients::new(config.nbd.max_clients),
+            clients,
             log: Arc::default(),
-        };
-        Ok((server, listeners))
+        })
+    }
+
+    /// The TCP addresses, as bound.
+    #[must_use]
+    pub fn tcp(&self) -> &[String] {
+        &self.bound.tcp
     }
 
     /// Whether clients on TCP speak TLS.
     #[must_use]
     pub const fn is_tls(&self) -> bool {
-        self.proof.is_tls()
+        self.bound.proof.is_tls()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
@@ -153,7 +179,7 @@ impl NbdServer {
     /// The unix socket of an export.
     #[must_use]
     pub fn socket(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.sock"))
+        self.bound.directory.join(format!("{name}.sock"))
     }
 
     /// Serves an export on its unix socket, and on TCP if asked for: to these clients, or to all if
@@ -164,8 +190,7 @@ impl NbdServer {
     /// # Errors
     /// If the socket cannot be made.
     pub async fn export(
-        &self,
-        node: &Arc<Node>,
+        self: &Arc<Self>,
         export: Export,
         tcp: Option<Vec<String>>,
     ) -> Result<(), String> {
@@ -184,18 +209,18 @@ impl NbdServer {
             let failed = |e| format!("cannot listen on {}: {e}", socket.display());
             std::fs::rename(&place, &socket).map_err(failed)?;
         }
-        let accepting = tokio::spawn(accept_unix(listener, node.clone(), export.clone()));
+        let accepting = tokio::spawn(accept_unix(listener, self.clone(), export.clone()));
         let served = Served { tcp, socket, accepting, export };
         let name = served.export.name.clone();
         if let Some(before) = self.lock().insert(name.clone(), served) {
             before.accepting.abort();
         }
-        self.end_unwanted(node, &name).await;
+        self.end_unwanted(&name).await;
         Ok(())
     }
 
     /// Ends the connections of clients that may not use an export any more as they do.
-    pub async fn end_unwanted(&self, node: &Node, name: &str) {
+    pub async fn end_unwanted(&self, name: &str) {
         let now = |served: &Served| (served.export.clone(), served.tcp.clone());
         let Some((Export { volume, read_only, .. }, tcp)) = self.lock().get(name).map(now) else {
             return;
@@ -207,7 +232,7 @@ impl NbdServer {
                 "ended the connection of an NBD client that the export is not for any more, or that may write what is read-only now"
             );
             // It may have ended by itself meanwhile.
-            let _ = node.data.remove_frontend(volume, frontend).await;
+            let _ = self.data.remove_frontend(volume, frontend).await;
         }
     }
 
@@ -233,7 +258,7 @@ impl NbdServer {
     /// # Errors
     /// If nobody can be served there yet.
     fn on_tcp(&self, source: Source) -> Result<Choice, &'static str> {
-        let tls = self.proof.now()?;
+        let tls = self.bound.proof.now()?;
         let on_tcp = |served: &Served| Some((served.export.clone(), served.tcp.clone()?));
         let exports = self.lock().values().filter_map(on_tcp).collect();
         let (clients, log) = (self.clients.clone(), self.log.clone());
@@ -255,54 +280,38 @@ impl NbdServer {
     }
 }
 
-async fn accept_unix(listener: UnixListener, node: Arc<Node>, export: Export) {
+async fn accept_unix(listener: UnixListener, server: Arc<NbdServer>, export: Export) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match Source::of(&stream) {
                 Ok(source) => {
-                    let choice = node.nbd.alone(export.clone(), source);
-                    greet(&node, PeerStream::Unix(stream), "unix socket".into(), choice);
+                    let choice = server.alone(export.clone(), source);
+                    greet(&server, PeerStream::Unix(stream), "unix socket".into(), choice);
                 }
-                Err(error) => failed(&error).await,
+                Err(error) => http::accept_failed(CLIENT, &error).await,
             },
-            Err(error) => failed(&error).await,
+            Err(error) => http::accept_failed(CLIENT, &error).await,
         }
     }
 }
 
 /// Accepts clients on a TCP address until the daemon ends.
-pub async fn accept_tcp(listener: TcpListener, node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        };
-        match accepted {
-            Ok((stream, from)) => {
-                // Without it small answers wait for a timer; the connection works all the same.
-                let _ = stream.set_nodelay(true);
-                let source = Source::from(from);
-                match node.nbd.on_tcp(source) {
-                    Ok(choice) => greet(&node, PeerStream::Tcp(stream), from.to_string(), choice),
-                    Err(why) => node.nbd.say_closed(source, &from.to_string(), why),
-                }
-            }
-            Err(error) => failed(&error).await,
+pub async fn accept_tcp(listener: TcpListener, server: Arc<NbdServer>, stopping: Stopping) {
+    let greet = |stream, from: SocketAddr| {
+        let source = Source::from(from);
+        match server.on_tcp(source) {
+            Ok(choice) => greet(&server, PeerStream::Tcp(stream), from.to_string(), choice),
+            Err(why) => server.say_closed(source, &from.to_string(), why),
         }
-    }
-}
-
-async fn failed(error: &std::io::Error) {
-    tracing::warn!(%error, "cannot accept an NBD client");
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    http::accept_tcp(listener, &stopping, CLIENT, greet).await;
 }
 
 /// Lets a client choose, in a task of its own.
-fn greet(node: &Arc<Node>, stream: PeerStream, from: String, choice: Choice) {
+fn greet(server: &Arc<NbdServer>, stream: PeerStream, from: String, choice: Choice) {
     let source = choice.source;
-    let mut seat = node.nbd.choosing.take(source);
-    let node = node.clone();
+    let mut seat = server.choosing.take(source);
+    let server = server.clone();
     tokio::spawn(async move {
         let chosen = tokio::select! {
             chosen = tokio::time::timeout(HANDSHAKE, choose(stream, choice)) => chosen,
@@ -310,12 +319,12 @@ fn greet(node: &Arc<Node>, stream: PeerStream, from: String, choice: Choice) {
         };
         drop(seat);
         let why = match chosen {
-            Ok(Ok(Some(chosen))) => return serve(&node, chosen, (from, source)).await,
+            Ok(Ok(Some(chosen))) => return serve(&server, chosen, (from, source)).await,
             Ok(Ok(None)) => return tracing::debug!(%from, "an NBD client chose nothing"),
             Ok(Err(why)) => why,
             Err(_) => "it did not choose in time".to_owned(),
         };
-        node.nbd.say_closed(source, &from, &why);
+        server.say_closed(source, &from, &why);
     });
 }
 
@@ -389,16 +398,16 @@ fn advice(error: &std::io::Error) -> &'static str {
 }
 
 /// Hands a client over to the engine.
-async fn serve(node: &Arc<Node>, chosen: Chosen, (from, source): (String, Source)) {
+async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String, Source)) {
     let Chosen { stream, negotiated, client } = chosen;
     let volume: VolumeId = negotiated.export.volume;
     let name = negotiated.export.name.clone();
-    let frontend = node.volumes.next_frontend();
+    let frontend = server.data.next_frontend();
     // Among several that choose at the same time, room for one was seen by all.
     let client = (client, !negotiated.export.read_only);
-    let Some(seat) = node.nbd.clients.admit(volume, frontend, client) else {
-        if let Some(left_out) = node.nbd.log.line(source) {
-            let most = node.nbd.clients.most();
+    let Some(seat) = server.clients.admit(volume, frontend, client) else {
+        if let Some(left_out) = server.log.line(source) {
+            let most = server.clients.most();
             tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits{left_out}");
         }
         return;
@@ -408,7 +417,8 @@ async fn serve(node: &Arc<Node>, chosen: Chosen, (from, source): (String, Source
         Err(error) => return tracing::warn!(%from, %error, "cannot hand over an NBD client"),
     };
     let maker = clients::seated(front_end(socket, negotiated), seat);
-    let added = node.data.add_frontend(volume, frontend, format!("{FRONTEND}{from}"), maker).await;
+    let added =
+        server.data.add_frontend(volume, frontend, format!("{FRONTEND}{from}"), maker).await;
     match added {
         Ok(()) => tracing::info!(volume = name, %from, "an NBD client is connected"),
         Err(error) => {
@@ -416,5 +426,5 @@ async fn serve(node: &Arc<Node>, chosen: Chosen, (from, source): (String, Source
         }
     }
     // Whom the export is for, and whether they may write, may have changed since the client chose it.
-    node.nbd.end_unwanted(node, &name).await;
+    server.end_unwanted(&name).await;
 }

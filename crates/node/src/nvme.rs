@@ -11,9 +11,12 @@ pub mod names;
 
 mod authentication;
 mod connection;
+mod health;
+mod places;
 mod target;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,17 +28,18 @@ use evenkeel_exports::nvme::discovery::{MAX_RECORDS, Record, RecordKind, Securit
 use tokio::net::TcpListener;
 
 use crate::config::Config;
+use crate::data_path::DataPath;
 use crate::http;
 use crate::log_limit::LogLimit;
-use crate::node::Node;
 use crate::seats::{Seats, Source};
+use crate::stopping::Stopping;
 
 use authentication::Prover;
 use connection::From;
 use target::Target;
 pub use target::{HostKeys, MAX_CONNECTIONS, Shown};
 
-/// How long a host may take to send Connect, and then to prove who it is.
+/// How long a host may take to send Connect and to prove who it is, both together.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections that are no queue yet; beyond, older ones give way.
 const MAX_CHOOSING: usize = 256;
@@ -43,13 +47,28 @@ const MAX_CHOOSING: usize = 256;
 /// What is served, and where.
 #[derive(Debug)]
 pub struct NvmeServer {
-    /// As bound.
-    listen: Vec<SocketAddr>,
+    bound: Bound,
+    /// Where queues for I/O are served.
+    data: DataPath,
+    volumes: Arc<dyn Exported>,
     exports: Mutex<BTreeMap<VolumeId, Served>>,
     discovery: Arc<Target>,
     choosing: Arc<Seats>,
     prover: Prover,
     log: LogLimit,
+}
+
+/// Where hosts come to.
+#[derive(Debug)]
+pub struct Bound(Vec<SocketAddr>);
+
+/// What is asked of the volumes of this node.
+pub trait Exported: fmt::Debug + Send + Sync {
+    /// Whether a volume is meant to be exported here to this host, though it may not be yet.
+    fn is_wanted(&self, volume: VolumeId, host: &str) -> bool;
+
+    /// The name of a volume that is attached here.
+    fn name(&self, volume: VolumeId) -> Option<String>;
 }
 
 /// An export; or one that has ended and whose last queues have not.
@@ -69,27 +88,36 @@ enum Found {
     Nowhere,
 }
 
-impl NvmeServer {
+impl Bound {
     /// Binds the addresses, if any are configured.
     ///
     /// # Errors
     /// If one is in use.
-    pub async fn bind(config: &Config) -> Result<(Arc<Self>, Vec<TcpListener>), String> {
+    pub async fn bind(config: &Config) -> Result<(Self, Vec<TcpListener>), String> {
         let (mut listeners, mut listen) = (Vec::new(), Vec::new());
         for address in &config.nvme.listen {
             let listener = http::bind_tcp(address, "nvme.listen").await?;
             listen.push(listener.local_addr().map_err(|e| e.to_string())?);
             listeners.push(listener);
         }
-        let server = Self {
-            listen,
+        Ok((Self(listen), listeners))
+    }
+}
+
+impl NvmeServer {
+    /// A server that exports nothing yet.
+    #[must_use]
+    pub fn new(bound: Bound, data: DataPath, volumes: Arc<dyn Exported>) -> Arc<Self> {
+        Arc::new(Self {
+            bound,
+            data,
+            volumes,
             exports: Mutex::default(),
             discovery: Arc::new(Target::discovery()),
             choosing: Seats::new(MAX_CHOOSING, "NVMe connections that are no queue yet"),
             prover: Prover::default(),
             log: LogLimit::default(),
-        };
-        Ok((Arc::new(server), listeners))
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, Served>> {
@@ -99,7 +127,7 @@ impl NvmeServer {
     /// The addresses, as bound.
     #[must_use]
     pub fn listen(&self) -> &[SocketAddr] {
-        &self.listen
+        &self.bound.0
     }
 
     /// Exports a volume to these hosts; those with keys have to prove who they are. One that is
@@ -118,7 +146,7 @@ impl NvmeServer {
         let mut exports = self.lock();
         exports.retain(|_, served| served.hosts.is_some() || !served.target.is_idle());
         let others = exports.iter().filter(|(id, it)| **id != volume && it.hosts.is_some()).count();
-        let most = MAX_RECORDS / self.listen.len().max(1);
+        let most = MAX_RECORDS / self.bound.0.len().max(1);
         if others >= most {
             return Err(format!(
                 "{most} volumes are exported on the addresses of nvme.listen: hosts could not discover more"
@@ -171,7 +199,7 @@ impl NvmeServer {
         let mut records = Vec::new();
         for (volume, served) in exports {
             let Some(hosts) = &served.hosts else { continue };
-            for (port, address) in (1..).zip(&self.listen) {
+            for (port, address) in (1..).zip(&self.bound.0) {
                 records.push(Record {
                     kind: RecordKind::Volume,
                     subsystem: names::subsystem(*volume),
@@ -202,7 +230,7 @@ impl NvmeServer {
     }
 
     /// The subsystem of this name, for a host.
-    fn find(&self, node: &Node, subsystem: &str, host: &str) -> Found {
+    fn find(&self, subsystem: &str, host: &str) -> Found {
         if subsystem == Subsystem::DISCOVERY {
             return Found::Here(self.discovery.clone());
         }
@@ -214,7 +242,7 @@ impl NvmeServer {
         match exported {
             Some(target) => Found::Here(target),
             // A host that is told that there is none gives up for good.
-            None if node.volumes.is_nvme_wanted(volume, host) => Found::Soon,
+            None if self.volumes.is_wanted(volume, host) => Found::Soon,
             None => Found::Nowhere,
         }
     }
@@ -234,24 +262,10 @@ impl NvmeServer {
     }
 }
 
-/// Accepts connections on an address until the daemon ends.
-pub async fn accept(listener: TcpListener, node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        };
-        match accepted {
-            Ok((stream, address)) => {
-                // Without it small answers wait for a timer; the connection works all the same.
-                let _ = stream.set_nodelay(true);
-                connection::greet(&node, stream, From { address, source: Source::from(address) });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept an NVMe host");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
+/// Accepts hosts on an address until the daemon ends.
+pub async fn accept(listener: TcpListener, server: Arc<NvmeServer>, stopping: Stopping) {
+    let greet = |stream, address: SocketAddr| {
+        connection::greet(&server, stream, From { address, source: Source::from(address) });
+    };
+    http::accept_tcp(listener, &stopping, "an NVMe host", greet).await;
 }

@@ -23,13 +23,14 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cluster_name::ClusterName;
 use crate::config::Address;
 use crate::disks::Unserved;
-use crate::start::StartId;
+use crate::state::cluster_name::ClusterName;
+use crate::state::start::StartId;
 
 pub mod epoch;
 pub mod hello;
+mod idle;
 pub mod requests;
 pub mod stream;
 pub mod tls;
@@ -37,13 +38,12 @@ pub mod wanted;
 
 use epoch::Epoch;
 use hello::Host;
+use idle::{Idle, Proof};
 use stream::PeerStream;
 pub use wanted::Wanted;
 
 /// How long a connection may take to be made, TLS and hello included.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
-/// Idle control connections that are kept to one address.
-const MAX_IDLE: usize = 4;
 /// Most bytes of an answer that are read.
 const MAX_ANSWER: usize = 64 << 20;
 /// Says that a request was already forwarded once: it is not forwarded again.
@@ -148,13 +148,14 @@ type Sender = SendRequest<Full<Bytes>>;
 struct Control {
     sender: Sender,
     host: Host,
+    proof: Proof,
 }
 
 /// Makes connections to other nodes.
 #[derive(Debug)]
 pub struct Peers {
     credentials: Credentials,
-    idle: Mutex<HashMap<Address, Vec<Control>>>,
+    idle: Mutex<Idle<Control>>,
     /// The node that serves the coordinator; `None`: it has never been spoken to.
     coordinator: Mutex<Option<NodeLiveness>>,
     /// The present start of each node, as the coordinator said last.
@@ -210,15 +211,13 @@ impl Peers {
     pub fn learn_removed(&self, nodes: &[RemovedNode]) -> Vec<NodeId> {
         let known = nodes.iter().filter_map(|node| Some((node.id.parse().ok()?, node.to_string())));
         let known: HashMap<NodeId, String> = known.collect();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        for kept in idle.values_mut() {
-            kept.retain(|control| !known.contains_key(&control.host.node));
-        }
-        drop(idle);
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = |node: &&NodeId| !removed.contains_key(*node);
         let news = known.keys().filter(is_news).copied().collect();
         *removed = known;
+        drop(removed);
+        // From now on none is kept after its request, either.
+        self.idle().drop_those(|control| self.removed(control.host.node).is_some());
         news
     }
 
@@ -387,11 +386,17 @@ impl Peers {
 
     /// Uses no connection for another request that was made until now: it was proved by a
     /// certificate that is not this node's newest.
-    pub fn forget_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    pub fn proved_anew(&self) {
+        self.idle().proved_anew();
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle<Control>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn control(&self, address: &Address, wanted: &Wanted) -> Result<Control, PeerError> {
+        // Asked for before the certificate is taken: a connection may pass for older than it is.
+        let proof = self.idle().proof();
         let (stream, host) = self.connect(address, wanted, Purpose::Control).await?;
         let (sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| {
@@ -402,25 +407,20 @@ impl Peers {
             // Its end shows at the sender.
             let _ = connection.await;
         });
-        Ok(Control { sender, host })
+        Ok(Control { sender, host, proof })
     }
 
     /// A kept connection to whom is wanted at an address. One to another node is not used: who is
     /// there now shows when it is connected to.
     fn take_idle(&self, address: &Address, wanted: &Wanted) -> Option<Control> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle.get_mut(address)?;
-        kept.retain(|control| !control.sender.is_closed());
-        let is_wanted = |control: &Control| wanted.is(&control.host);
-        let ready = kept.iter().position(|it| is_wanted(it) && it.sender.is_ready())?;
-        Some(kept.swap_remove(ready))
+        let is_wanted = |it: &Control| wanted.is(&it.host) && it.sender.is_ready();
+        self.idle().take(address, |control| control.sender.is_closed(), is_wanted)
     }
 
+    /// Keeps a connection for further requests. Its node may have been removed during this one.
     fn keep(&self, address: &Address, control: Control) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle.entry(address.clone()).or_default();
-        if kept.len() < MAX_IDLE {
-            kept.push(control);
+        if self.removed(control.host.node).is_none() {
+            self.idle().keep(address, control.proof, control);
         }
     }
 }

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use rustix::fs::{Access, access};
 
-use crate::api::server;
+use crate::access::Rights;
 use crate::certificates;
 use crate::config::{Address, Config};
-use crate::own_directory::{exposed, refusal};
+use crate::files::own_directory::{exposed, refusal};
 use crate::peer::tls;
 
-/// What keeps a node from starting with this configuration on this machine, a sentence each.
+/// What keeps a node from starting with this configuration on this machine, or from doing all that
+/// it says, a sentence each.
 /// Whether its ports are free is seen only at the start.
 #[must_use]
 pub fn problems(config: &Config) -> Vec<String> {
@@ -22,11 +23,11 @@ pub fn problems(config: &Config) -> Vec<String> {
     let mut problems: Vec<String> = [
         peer_tls.and_then(Result::err).map(|why| format!("peer.tls: {why}")),
         nbd_tls.and_then(Result::err).map(|why| format!("nbd.tls: {why}")),
-        config.api.group.as_deref().and_then(|group| server::group_id(group).err()),
     ]
     .into_iter()
     .flatten()
     .collect();
+    problems.extend(Rights::new(&config.api).unknown());
     if config.coordinator.here {
         problems.extend(certificates::unproved(config));
     }

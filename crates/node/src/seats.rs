@@ -61,8 +61,14 @@ struct Taken {
     next: u64,
     /// In the order in which they came; whoever has to go is told by the sender's end.
     seats: BTreeMap<u64, (Source, oneshot::Sender<()>)>,
-    /// So many have had to go since that was logged last.
-    gone: u64,
+    evictions: Evictions,
+}
+
+/// How many connections have had to go, for the log.
+#[derive(Debug, Default)]
+pub struct Evictions {
+    /// Since that was logged last.
+    count: u64,
     logged: Option<Instant>,
 }
 
@@ -112,17 +118,27 @@ impl Taken {
         let oldest = self.seats.iter().find(|(_, (source, _))| counts.get(source) == Some(&most));
         if let Some((&number, &(source, _))) = oldest {
             self.seats.remove(&number);
-            self.gone += 1;
-            self.log(what, source, most);
+            self.evictions.note(what, source, most);
+        }
+    }
+}
+
+impl Evictions {
+    /// A connection from this source has had to go, which had so many.
+    pub fn note(&mut self, what: &str, source: Source, of_source: usize) {
+        if let Some(count) = self.due(Instant::now()) {
+            tracing::warn!(count, ?source, of_source, "closed connections: too many {what}");
         }
     }
 
-    fn log(&mut self, what: &str, source: Source, of_source: usize) {
-        if self.logged.is_none_or(|at| at.elapsed() >= LOG_PERIOD) {
-            let count = std::mem::take(&mut self.gone);
-            self.logged = Some(Instant::now());
-            tracing::warn!(count, ?source, of_source, "closed connections: too many {what}");
+    /// Counts one more. How many there were since the last time, if that is to be logged now.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        self.count += 1;
+        if self.logged.is_some_and(|at| now.duration_since(at) < LOG_PERIOD) {
+            return None;
         }
+        self.logged = Some(now);
+        Some(std::mem::take(&mut self.count))
     }
 }
 

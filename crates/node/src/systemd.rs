@@ -1,4 +1,4 @@
-//! What systemd is told: ready, what goes on, that the daemon is alive, that it stops.
+//! What the daemon reports to systemd: ready, what goes on, that it is alive, that it stops.
 //!
 //! Outside of systemd nothing happens.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sd_notify::NotifyState;
 
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// The daemon serves.
 pub fn ready(status: &str) {
@@ -27,12 +27,7 @@ fn tell(state: &[NotifyState<'_>]) {
 /// Tells the watchdog that the daemon is alive, for as long as the data path answers too.
 pub async fn watchdog(node: Arc<Node>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(limit / 3) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
+    while node.pause(limit / 3).await {
         let alive = tokio::time::timeout(limit / 3, node.data.survey()).await.is_ok();
         if alive {
             let attached = node.volumes.names();

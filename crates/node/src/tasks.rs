@@ -8,11 +8,13 @@
 //! Whoever interrupted the command may have given another one meanwhile; the first must not take
 //! effect after it.
 
+use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use evenkeel_api::{ApiError, ErrorCode};
 use tokio::sync::{Semaphore, TryAcquireError};
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 /// Most changes under way at a time.
@@ -25,6 +27,33 @@ tokio::task_local! {
     static ASKER: Weak<()>;
 }
 
+/// Most nodes that are asked the same at a time.
+pub const MAX_ASKED: usize = 256;
+
+/// Runs these as tasks, in their order and at most `limit` at a time: where a few are silent, one
+/// wait follows no other, and a large cluster does not take this node's memory and descriptors.
+/// Returns the results in the same order; the error is that of a task that panicked.
+pub async fn at_most<T: Send + 'static>(
+    limit: usize,
+    all: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<Result<T, JoinError>> {
+    let permits = Arc::new(Semaphore::new(limit));
+    let mut begun = Vec::new();
+    for one in all {
+        // Nobody closes it.
+        let permit = permits.clone().acquire_owned().await.ok();
+        begun.push(tokio::spawn(async move {
+            let _permit = permit;
+            one.await
+        }));
+    }
+    let mut results = Vec::new();
+    for one in begun {
+        results.push(one.await);
+    }
+    results
+}
+
 /// Returns true in a change whose answer nobody awaits any more.
 pub fn asker_has_gone() -> bool {
     ASKER.try_with(|asker| asker.strong_count() == 0).unwrap_or(false)
@@ -34,6 +63,21 @@ pub fn asker_has_gone() -> bool {
 /// that does not wait goes to its end.
 pub fn asker_has_gone_since(began: Instant) -> bool {
     began.elapsed() >= LONG && asker_has_gone()
+}
+
+/// Runs something that blocks on a disk.
+///
+/// # Errors
+/// Its own, or that the daemon ends.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    spawn_blocking(work).await.unwrap_or_else(|error| Err(cut_off(error)))
+}
+
+fn cut_off(error: JoinError) -> ApiError {
+    let advice = "Please report this, with the node's log";
+    ApiError::new(ErrorCode::System, "the work was cut off", error.to_string(), advice)
 }
 
 /// The changes under way.
@@ -67,11 +111,13 @@ impl Tasks {
         }));
         let done = task.await;
         drop(asker);
-        done.map_err(|error| {
-            let (what, advice) =
-                ("the work was cut off", "Please report this, with the node's log");
-            ApiError::new(ErrorCode::System, what, error.to_string(), advice)
-        })
+        done.map_err(cut_off)
+    }
+
+    /// How many are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        (MAX_TASKS as usize).saturating_sub(self.room.available_permits())
     }
 
     /// Takes no more changes, and waits for those under way. `false`: some have not ended in time.

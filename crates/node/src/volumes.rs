@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_api::types::VolumeEvent;
 use evenkeel_core::primary::{EndReason, Note, Waiting};
+use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
 use serde::{Deserialize, Serialize};
@@ -16,15 +17,16 @@ use crate::clock::unix_seconds;
 use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
 use crate::disks::Unserved;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
-use crate::node::Node;
 
 pub mod attachment;
 pub mod commands;
 mod disk_errors;
 pub(crate) mod failures;
 mod found_wrong;
+mod kept;
 mod lookup;
 pub(crate) mod messages;
+mod node;
 pub mod replicas;
 pub mod status;
 mod verdict;
@@ -33,9 +35,10 @@ pub use attachment::lifecycle::{Over, Phase};
 use attachment::lifecycle::{Purpose, Seen};
 use attachment::{actor, leftovers, saving, start};
 use commands::grow;
+pub use node::Node;
 use replicas::{make, sweep};
-use status::gone;
 use status::rate::Rate;
+use status::risks;
 
 /// What the state directory remembers of attached volumes.
 const ATTACHED: &str = "attached.json";
@@ -126,6 +129,8 @@ pub struct Attached {
     size: Arc<AtomicU64>,
     /// Logical block size.
     pub block_size: u32,
+    /// Bytes that are best written at once.
+    pub best_write: u32,
     /// This incarnation of its primary.
     pub primary: PrimaryId,
     /// What it is attached for.
@@ -154,14 +159,15 @@ pub struct Volumes {
     actors: Mutex<actor::Actors>,
     /// Requests that failed, also of volumes that are detached by now.
     failed: failures::Failed,
-    frontends: AtomicU64,
     /// Replicas of this node that are being made, given to the engine, made larger, closed or
     /// deleted.
     replicas: KeyedLock<ReplicaId>,
     /// What the state directory has of them.
     saves: saving::Saves,
-    /// Replicas of other nodes that are gone when their daemons end.
-    pub(super) gone: gone::Gone,
+    /// What is wrong with replicas that are served, and why others are not.
+    risks: risks::Risks,
+    /// What the coordinator keeps of volumes and this software can't read.
+    unreadable: kept::Unreadable,
     /// Devices from which volumes were taken away.
     leftovers: leftovers::Leftovers,
     /// What the sweeps of this node's disks know from each other.
@@ -172,6 +178,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A stripe is best written whole if one message carries as much, and all else by whole messages.
+fn best_write(view: &View) -> u32 {
+    let stripe = view.geometry.chunk.saturating_mul(view.mirrors.len() as u32);
+    if view.mirrors.len() > 1 && stripe <= MAX_PAYLOAD { stripe } else { MAX_PAYLOAD }
+}
+
 impl Attached {
     fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, purpose: Purpose) -> Self {
         Self {
@@ -180,6 +192,7 @@ impl Attached {
             record: Mutex::new(Arc::new(record.clone())),
             size: Arc::new(AtomicU64::new(view.geometry.size)),
             block_size: view.geometry.block_size,
+            best_write: best_write(view),
             primary,
             purpose,
             began: crate::clock::core_now(),
@@ -398,9 +411,9 @@ impl Volumes {
             let text =
                 format!("volume {} is not attached here any more: {message}", attached.name());
             match comes_back {
-                true => {
-                    node.warn_until_shown(volume, format!("{text}; it attaches again by itself"))
-                }
+                true => node
+                    .warnings
+                    .warn_until_shown(volume, format!("{text}; it attaches again by itself")),
                 false => node.warn(text),
             }
         }

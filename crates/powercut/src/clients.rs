@@ -15,7 +15,7 @@ use crate::nbd::Client;
 use crate::random::Random;
 use crate::tape::{Moment, Tape};
 
-/// What is written at a time.
+/// Bytes of one write.
 pub const BLOCK: usize = 4096;
 
 /// Between two requests of a client, so that the tape lasts for the time that is recorded.
@@ -33,7 +33,7 @@ struct Written {
     flushed: Option<Moment>,
 }
 
-/// What clients have done, and were told.
+/// What clients wrote, and which writes and flushes were acknowledged when.
 #[derive(Debug, Default)]
 pub struct History {
     blocks: HashMap<u64, Vec<Written>>,

@@ -14,13 +14,13 @@ use rustix::fs::{FallocateFlags, fallocate};
 use crate::random::Random;
 use crate::tape::{Action, Entry, Moment};
 
-/// What a disk writes as a whole.
+/// Bytes of a sector: what a disk writes as a whole.
 pub const SECTOR: usize = 512;
 
 /// A power cut.
 #[derive(Debug, Clone)]
 pub struct Cut {
-    /// When.
+    /// The moment on the tape.
     pub at: Moment,
     /// Of each disk, whether it loses what was not durable; if not, only its node dies.
     pub loses: Vec<bool>,

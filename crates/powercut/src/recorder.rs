@@ -1,5 +1,5 @@
-//! A directory that records: files in it are those of another directory, and whatever is written to
-//! them goes to the tape. It stands below the shipped engine, where a disk would.
+//! A FUSE filesystem that records: its files are those of another directory, and each write, zeroed
+//! range and flush goes to the tape. It takes the place of the disk below the shipped engine.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -28,14 +28,14 @@ pub const VOLUME: &str = "powercut";
 /// Clients that write at the same time.
 const WRITERS: u64 = 12;
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Debug)]
 pub struct Recording {
     /// For each disk, a directory with what it held when the tape began.
     pub before: Vec<PathBuf>,
-    /// What was done to the disks.
+    /// The operations on the disks.
     pub tape: Vec<Entry>,
-    /// What clients did.
+    /// The writes and flushes of clients.
     pub history: History,
     /// From the first request of a client to the end.
     pub span: (Moment, Moment),

@@ -1,5 +1,5 @@
 //! The recovery: a new machine gets the disks as the power cut left them, and the shipped commands
-//! do the rest. Then every flushed write is there, and the replicas are the same.
+//! do the rest. Then every flushed write has to be there, and the replicas have to be the same.
 
 use std::fs::{self, File};
 use std::io;

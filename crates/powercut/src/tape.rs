@@ -9,14 +9,14 @@ const MAX_BYTES: u64 = 768 << 20;
 /// A moment of a tape. Of two, the later one has the larger number.
 pub type Moment = u64;
 
-/// What was done to a file.
+/// An operation on a file that the tape records.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// It was written.
     Write {
         /// First byte.
         offset: u64,
-        /// What.
+        /// The bytes written.
         data: Box<[u8]>,
         /// Whether it was durable when it was answered (`O_DSYNC`).
         durable: bool,
@@ -32,18 +32,18 @@ pub enum Action {
     Flush,
 }
 
-/// Something that was done to a disk.
+/// One recorded operation.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// To which disk.
+    /// The index of the disk.
     pub disk: usize,
-    /// To which file of it.
+    /// The file on it.
     pub file: Arc<str>,
     /// When it was asked for.
     pub begun: Moment,
     /// When it was answered.
     pub ended: Moment,
-    /// What.
+    /// The operation.
     pub action: Action,
 }
 
@@ -57,7 +57,7 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// The present moment: later than all that were told before.
+    /// The present moment: later than every one returned before.
     pub fn now(&self) -> Moment {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }

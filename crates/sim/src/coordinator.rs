@@ -8,7 +8,7 @@ use evenkeel_format::{decode_view, encode_view};
 use crate::oracles::{Violation, views};
 use crate::queue::Time;
 
-/// What a primary asks.
+/// A request of a primary.
 #[derive(Debug, Clone)]
 pub enum Question {
     /// The newest view.

@@ -8,7 +8,7 @@ use crate::coordinator::Question;
 use crate::network::Party;
 use crate::payload::{HOLE, SECTOR, Sectors, ZERO, stamped};
 
-/// Who.
+/// Names a primary or replica as the log does.
 #[must_use]
 pub fn party(party: Party) -> String {
     match party {
@@ -17,7 +17,7 @@ pub fn party(party: Party) -> String {
     }
 }
 
-/// Which writes a payload holds.
+/// The numbers of the writes in a payload, as the log shows them.
 #[must_use]
 pub fn payload(payload: &Sectors) -> String {
     let mut writes: Vec<String> = Vec::new();
@@ -66,7 +66,7 @@ fn cause(cause: Cause) -> String {
     if cause == Cause::None { String::new() } else { format!("({cause:?})") }
 }
 
-/// What a client asks for.
+/// A request of a client, as the log shows it.
 #[must_use]
 pub fn wanted(operation: &Operation<Sectors>) -> String {
     let sector = |offset: u64| offset / u64::from(SECTOR);

@@ -25,7 +25,8 @@ pub struct Disk {
     /// process ends.
     dropped: BTreeMap<u32, Cell>,
     writes: u64,
-    slots: [Vec<u8>; 2],
+    /// Both copies of the superblock.
+    copies: [Vec<u8>; 2],
     /// The two copies of the table of each slot of the intent log.
     tables: BTreeMap<(u8, usize), Vec<u8>>,
     /// The pages of bitmaps, by place and number.
@@ -53,7 +54,7 @@ impl Disk {
             unflushed: BTreeMap::new(),
             dropped: BTreeMap::new(),
             writes: 0,
-            slots: [superblock.to_vec(), superblock.to_vec()],
+            copies: [superblock.to_vec(), superblock.to_vec()],
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
             damaged: BTreeSet::new(),
@@ -217,8 +218,8 @@ impl Disk {
     }
 
     /// Puts bytes into a superblock copy; with `torn`, only the first that many of them.
-    pub fn write_copy(&mut self, slot: usize, bytes: &[u8], torn: Option<usize>) {
-        overwrite(&mut self.slots[slot], bytes, torn);
+    pub fn write_copy(&mut self, copy: usize, bytes: &[u8], torn: Option<usize>) {
+        overwrite(&mut self.copies[copy], bytes, torn);
     }
 
     /// Puts bytes into a copy of the table of a slot of the intent log; with `torn`, only the first
@@ -245,8 +246,8 @@ impl Disk {
 
     /// The bytes of both superblock copies.
     #[must_use]
-    pub fn slots(&self) -> [&[u8]; 2] {
-        [&self.slots[0], &self.slots[1]]
+    pub fn copies(&self) -> [&[u8]; 2] {
+        [&self.copies[0], &self.copies[1]]
     }
 }
 

@@ -13,7 +13,7 @@ use crate::codec::Frame;
 use crate::queue::Time;
 use crate::random::Random;
 
-/// Who is at one end of a link.
+/// The primary or replica at one end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Party {
     /// The primary of this number.
@@ -25,15 +25,15 @@ pub enum Party {
 /// One end of a link.
 #[derive(Debug)]
 pub struct End {
-    /// Who.
+    /// The primary or replica.
     pub party: Party,
-    /// On which node.
+    /// The number of its node.
     pub node: usize,
     /// Whether the party has it and has not been told that it ended.
     pub open: bool,
-    /// What is on its way to this end.
+    /// Frames that are on their way to this end, in order.
     pub incoming: VecDeque<Frame>,
-    /// When the last of that arrives.
+    /// When the last of them arrives.
     pub last_arrival: Time,
 }
 
@@ -101,7 +101,7 @@ impl Network {
         self.links.get(&link)?.ends.iter().position(|end| end.party == party)
     }
 
-    /// Who answers at a link.
+    /// The party that answers at a link.
     #[must_use]
     pub fn far_end(&self, link: LinkId) -> Option<Party> {
         self.links.get(&link).map(|link| link.ends[1].party)

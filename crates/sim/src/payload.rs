@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use evenkeel_core::{Generation, Payload};
+use evenkeel_core::{Generation, Payload, Sequence};
 
 /// The unit in which simulated disks hold, lose and tear data, in bytes.
 pub const SECTOR: u32 = 512;
@@ -35,7 +35,16 @@ pub struct Sectors {
     cells: Rc<[Cell]>,
     from: usize,
     count: usize,
-    arrived: Option<Generation>,
+    arrived: Option<Arrived>,
+}
+
+/// As what a write came to a replica.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived {
+    /// Under which generation.
+    pub generation: Generation,
+    /// Which operation of which primary it is, if that is known.
+    pub operation: Option<(usize, Sequence)>,
 }
 
 impl Sectors {
@@ -52,16 +61,16 @@ impl Sectors {
         &self.cells[self.from..self.from + self.count]
     }
 
-    /// The same, marked as the payload of a write that came to a replica under this generation.
+    /// The same, marked as the payload of a write that came to a replica.
     #[must_use]
-    pub fn arrived_under(mut self, generation: Generation) -> Self {
-        self.arrived = Some(generation);
+    pub fn arrived_as(mut self, arrived: Arrived) -> Self {
+        self.arrived = Some(arrived);
         self
     }
 
-    /// Under which generation it came to the replica, if it is a write's and not a copy's.
+    /// As what it came to the replica, if it is a write's and not a copy's.
     #[must_use]
-    pub const fn arrived(&self) -> Option<Generation> {
+    pub const fn arrived(&self) -> Option<Arrived> {
         self.arrived
     }
 

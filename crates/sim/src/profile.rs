@@ -147,6 +147,8 @@ pub struct Profile {
     pub mix: [u64; 5],
     /// How many of a thousand requests compare and write instead.
     pub compares: u64,
+    /// At how many of a thousand requests a client gives others up.
+    pub cancels: u64,
     /// Of 1,000 writes and zeroings, how many must be durable when acknowledged (FUA).
     pub durable: u64,
     /// Longest request, in blocks.
@@ -277,6 +279,9 @@ impl Profile {
         let mut compares = Random::new(seed ^ 0x636f_6d70);
         // To keep several primaries apart is what it is for.
         let does_compare = compares.chance(if is_shared { 700 } else { 400 });
+        // By this number no seed is struck that was kept for another reason.
+        let mut cancels = Random::new(seed ^ 0x6361_6e63_0678_00db);
+        let does_cancel = cancels.chance(150);
         let mut short = Random::new(seed ^ 0x7368_6f72);
         if short.chance(100) {
             // Too short for some requests.
@@ -297,6 +302,7 @@ impl Profile {
             operations: r.between(200, 1200) * 3 / 2,
             think,
             compares: if does_compare { compares.magnitude(10, 400) } else { 0 },
+            cancels: if does_cancel { cancels.magnitude(5, 200) } else { 0 },
             mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
             durable: r.pick(&[0, 0, 30, 300]),
             longest,

@@ -1,4 +1,4 @@
-//! Virtual time: what happens next.
+//! Virtual time: the queue of events, ordered by when they happen.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

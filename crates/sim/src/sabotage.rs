@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-/// What the driver does wrong.
+/// Canaries: what the driver does wrong on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     /// Flushes are answered, but make nothing durable.
@@ -63,11 +63,18 @@ pub enum Sabotage {
     GiveUpEarly,
     /// Writes that are to be durable by themselves are answered, and are not.
     IgnoreFua,
+    /// Requests that were given up are said to be cancelled although they were sent.
+    CancelSent,
+    /// So are those of which one mirror was sent its part, and another one was not; clients give
+    /// all of these up.
+    CancelHalf,
+    /// A path is said to be drained when its requests are answered.
+    DrainEarly,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 30] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -95,6 +102,9 @@ impl Sabotage {
         Self::GiveUpEarly,
         Self::TrustClones,
         Self::IgnoreFua,
+        Self::CancelSent,
+        Self::CancelHalf,
+        Self::DrainEarly,
     ];
 }
 

@@ -1,10 +1,10 @@
-//! The minimiser: of a run that fails, as little as fails in the same way.
+//! The minimiser: finds a small part of a failing run that still fails in the same way.
 //!
 //! It leaves out kinds of faults, then single faults, then operations of clients, then what clients
-//! have under way at once, then time, and begins anew with single faults as long as that helps.
-//! What is left out is kept out if the same oracle fails; everything else goes on drawing what it
-//! drew ([`tape`](crate::tape)), so that most of what has nothing to do with the failure can go.
-//! Lists are thinned by delta debugging: halves, quarters and so on, down to single members.
+//! have under way at once, then time, and starts again with single faults as long as that helps.
+//! A part stays left out if the same oracle still fails. Everything else draws what it drew before
+//! ([`tape`](crate::tape)), so most parts that the failure does not depend on can be left out.
+//! Lists shrink by delta debugging: halves, quarters and so on, down to single members.
 
 use std::fmt;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ const ROUNDS: usize = 4;
 /// Into how many steps the time of a run is cut.
 const STEPS: Time = 64;
 
-/// What a run consists of.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Kinds of faults that strike, and what goes wrong at a rate.
@@ -35,7 +35,7 @@ pub struct Size {
     pub time: Time,
 }
 
-/// What is left of a failing run.
+/// The result of shrinking a failing run.
 #[derive(Debug)]
 pub struct Shrunk {
     /// The run.

@@ -45,8 +45,8 @@ pub struct Save {
     pub written: u8,
 }
 
-const fn number(slot: SuperblockCopy) -> usize {
-    match slot {
+const fn number(copy: SuperblockCopy) -> usize {
+    match copy {
         SuperblockCopy::A => 0,
         SuperblockCopy::B => 1,
     }
@@ -74,7 +74,7 @@ impl Store {
     /// torn one.
     #[must_use]
     pub fn examine(disk: &Disk) -> Option<Superblock> {
-        let [a, b] = disk.slots();
+        let [a, b] = disk.copies();
         newest(a, b).ok().map(|newest| newest.superblock)
     }
 
@@ -95,7 +95,7 @@ impl Store {
     /// # Errors
     /// If neither copy can be used.
     pub fn open(disk: &Disk) -> Result<(Self, Found), NewestError> {
-        let [a, b] = disk.slots();
+        let [a, b] = disk.copies();
         let newest = newest(a, b)?;
         let superblock = newest.superblock;
         let mut tables = [(0, TableCopy::A); INTENT_SLOTS as usize];
@@ -208,7 +208,7 @@ impl TableSave {
 /// Writes pages of bitmaps, durably.
 pub fn write_pages(disk: &mut Disk, pages: &[MissingPage]) {
     for page in pages {
-        disk.write_page((page.slot, page.page), &encode_page(page), None);
+        disk.write_page((page.place, page.page), &encode_page(page), None);
     }
 }
 
@@ -222,7 +222,7 @@ pub fn interrupt_pages(disk: &mut Disk, pages: &[MissingPage], random: &mut Rand
             _ => bytes.len(),
         };
         if torn > 0 {
-            disk.write_page((page.slot, page.page), &bytes, Some(torn));
+            disk.write_page((page.place, page.page), &bytes, Some(torn));
         }
     }
 }

@@ -4,9 +4,9 @@
 //! A seed is one sequence of numbers: without one fault, all later draws would go to somebody else,
 //! and nothing that happened would happen again. So a seed is run once as it is, and what was drawn
 //! is noted by whom ([`Stream`]) and in which millisecond. A run with something left out gives each
-//! part what it had drawn then. Who draws more than it had, or in another millisecond, gets numbers
-//! that follow from the seed, the part and the millisecond. If nothing is left out, both runs are
-//! the same.
+//! part what it had drawn then. A part that draws more than before, or in another millisecond, gets
+//! numbers that follow from the seed, the part and the millisecond. If nothing is left out, both
+//! runs are the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use crate::queue::{MILLISECOND, Time};
 use crate::random::spread;
 
-/// Who draws.
+/// The part of the simulator that makes a draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// The run itself: how it begins and ends.
@@ -64,7 +64,7 @@ impl Stream {
 /// Who draws, and in which millisecond, if that matters.
 type Place = (Stream, Time);
 
-/// What one run drew.
+/// The draws of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Tape {
     seed: u64,
@@ -105,7 +105,7 @@ impl Recorder {
         Self { place: (Stream::Run, 0), millisecond: 0, tape }
     }
 
-    /// What was noted.
+    /// The tape that was recorded.
     #[must_use]
     pub fn into_tape(self) -> Option<Tape> {
         match self.tape {

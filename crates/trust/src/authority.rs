@@ -1,8 +1,9 @@
 //! The cluster's authority: makes keys, and signs certificates of nodes and clients.
 //!
-//! All keys are ECDSA on P-256, which every TLS library speaks. A node's certificate is valid for 90
-//! days, a client's for as long as was asked; both from one day before they were made, because clocks
-//! differ. That of the authority does not end: it is given up by taking it away from the nodes.
+//! All keys are ECDSA on P-256, which every TLS library speaks. A node's certificate is valid for
+//! 90 days, a client's for as long as was asked; both from one day before they were made, because
+//! clocks differ. The authority's own does not expire; to give it up, remove it from all
+//! nodes.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,10 +28,11 @@ pub const VALIDITY: u64 = 90 * DAY;
 pub const MAX_CLIENT_VALIDITY: u64 = 3650 * DAY;
 /// How long before it was made it is valid already, in seconds.
 pub const EARLY: u64 = DAY;
-/// The end of what an X.509 certificate can tell, 9999-12-31T23:59:59, in seconds since 1970.
+/// The latest time that an X.509 certificate can hold (RFC 5280, section 4.1.2.5),
+/// 9999-12-31T23:59:59, in seconds since 1970.
 const NEVER: u64 = 253_402_300_799;
 
-/// Why nothing was signed.
+/// Why the authority did not sign a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
     /// The certificate cannot have that name.
@@ -116,8 +118,8 @@ impl PublicKey {
         (bytes[0] == 4).then_some(Self(bytes))
     }
 
-    /// Reads a key in the form that OpenSSL writes: a SubjectPublicKeyInfo (RFC 5480) as PEM. `None`:
-    /// it is none of P-256, or compressed.
+    /// Reads a key in the form that OpenSSL writes: a SubjectPublicKeyInfo (RFC 5480) as PEM.
+    /// `None`: it is none of P-256, or compressed.
     #[must_use]
     pub fn from_pem(text: &str) -> Option<Self> {
         let info = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes()).ok()?;
@@ -191,8 +193,8 @@ impl Authority {
         self.cluster
     }
 
-    /// Its own certificate, made at `now`, in seconds since 1970. It may sign certificates, of which
-    /// none may sign others, and it does not end.
+    /// Its own certificate, made at `now`, in seconds since 1970. It may sign certificates, of
+    /// which none may sign others, and it does not end.
     ///
     /// # Errors
     /// If the time cannot be right.

@@ -1,5 +1,5 @@
-//! What a node that joins asks, and what the authority's node answers: one of each, on a TLS
-//! connection of its own without a certificate of the node, which has none yet.
+//! The request of a node that joins, and the answer of the authority's node: one of each, on a TLS
+//! connection without a client certificate, because the new node has none yet.
 //!
 //! Each begins with its length in two bytes; numbers are big endian.
 //!
@@ -40,7 +40,7 @@ pub const MAX_ANSWER: usize = 4096;
 const ADMITTED: u8 = 1;
 const REFUSED: u8 = 2;
 
-/// Why bytes are no request or answer.
+/// Why bytes cannot be decoded as a request or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// They have not the form of one.
@@ -51,7 +51,7 @@ pub enum ExchangeError {
     Version(u8),
 }
 
-/// What a node asks that wants to join.
+/// The request of a node that wants to join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinRequest {
     /// The token that it has.
@@ -62,7 +62,8 @@ pub struct JoinRequest {
     pub name: String,
     /// The key that is to be certified.
     pub key: PublicKey,
-    /// That it has the token.
+    /// Proves that the node has the token: an HMAC with the token's secret over this request and
+    /// the TLS connection.
     pub proof: [u8; PROOF_LENGTH],
 }
 
@@ -104,7 +105,7 @@ impl JoinRequest {
     }
 }
 
-/// What the authority's node answers.
+/// The answer of the authority's node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JoinAnswer {
     /// The node is let in.
@@ -116,9 +117,9 @@ pub enum JoinAnswer {
         /// The certificate (DER).
         certificate: Vec<u8>,
     },
-    /// It is not.
+    /// The node is refused.
     Refused {
-        /// Why, and what to do.
+        /// The reason and what to do about it, for people.
         why: String,
     },
 }

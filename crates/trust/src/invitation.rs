@@ -1,5 +1,5 @@
-//! What the authority's node knows of a token: for how many nodes it is, of which names, until when,
-//! and who has used it.
+//! What the authority's node knows of a token: for how many nodes it is, of which names, until
+//! when, and who has used it.
 //!
 //! A use is bound to the first request's key, node and name. The same request may come again, for
 //! an answer may be lost; it is not counted again. Another key, node or name is another use.
@@ -15,17 +15,17 @@ use crate::token::{Asked, Token, TokenId, TokenKey};
 pub const MAX_COUNT: usize = 1024;
 /// The longest time for which a token may be valid, in seconds: 30 days.
 pub const MAX_LASTS: u32 = 30 * 86_400;
-/// How long a token is valid unless told otherwise, in seconds: one hour.
+/// How long a token is valid by default, in seconds: one hour.
 pub const DEFAULT_LASTS: u32 = 3600;
 
-/// Why a node is not let in.
+/// Why a request to join is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The proof does not fit: another token, another connection, or a changed request. It is not
-    /// told which, nor whether the token is known.
+    /// The proof does not match: another token, another connection, or a changed request. The
+    /// answer does not say which, nor whether the token is known.
     #[error("the token is not valid here: make one by `evenkeel node invite`")]
     Unknown,
-    /// It was valid once.
+    /// The token has expired.
     #[error("the token has expired: make another one by `evenkeel node invite`")]
     Expired,
     /// As many nodes have used it as it is for.
@@ -84,7 +84,7 @@ impl Invitation {
         })
     }
 
-    /// Which token it is for.
+    /// The token that it belongs to.
     #[must_use]
     pub const fn id(&self) -> TokenId {
         self.id

@@ -1,17 +1,17 @@
-//! Who is who in a cluster: its authority, the certificates that this signs, the tokens by which a
-//! new node gets its first one, and how all of them are verified.
+//! The identities of a cluster: its authority, the certificates that this signs, the tokens by
+//! which a new node gets its first one, and how all of them are verified.
 //!
 //! Nothing here reads a file, a socket or a clock: times are arguments, in seconds since 1970, and
 //! so are random numbers, but for those of new keys, which the TLS library draws itself.
-//! [The decision](../../../docs/decisions/0076-a-node-is-who-its-certificate-says.md) tells why it
-//! is so; `evenkeel-node` keeps the files and makes the connections.
+//! [The decision](../../../docs/decisions/0076-a-node-is-who-its-certificate-says.md) says why;
+//! `evenkeel-node` stores the files and makes the connections.
 //!
-//! - [`names`]: what a certificate says of whom.
+//! - [`names`]: the DNS names in certificates of nodes and clients.
 //! - [`authority`]: makes keys and signs certificates.
-//! - [`fingerprint`]: an authority in 16 bytes.
+//! - [`fingerprint`]: identifies an authority in 16 bytes.
 //! - [`token`], [`invitation`]: the two sides of a one-time token.
-//! - [`exchange`]: what a node that joins and the authority's node tell each other.
-//! - [`verifier`]: what is accepted of others, and when.
+//! - [`exchange`]: the request of a node that joins, and the answer of the authority's node.
+//! - [`verifier`]: verifies certificates of other nodes and of clients.
 //! - [`pem`]: keys and certificates as text.
 
 pub mod authority;

@@ -1,5 +1,5 @@
-//! The names in certificates: DNS names, because the TLS library answers whether a certificate is
-//! valid for one, and nobody has to parse certificates.
+//! The names in certificates: DNS names, because the TLS library checks whether a certificate is
+//! valid for one, so that evenkeel need not parse certificates.
 //!
 //! | name | of |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | `NAME` | a node, as a host that clients of exports dial, if its name can be a host's |
 //!
 //! CLUSTER and ID are 32 hexadecimal digits: the coordinator's identity, which outlives a new name
-//! of the cluster, and the node's. DNS names know neither case nor dots inside a part, so
-//! a character of NAME that is no small letter, digit or inner `-` is written as `_` and its two
-//! hexadecimal digits. No two names are written alike, and none holds a wildcard.
+//! of the cluster, and the node's. DNS names ignore case, and a label has no dot, so
+//! every character of NAME other than a small letter, digit or inner `-` is written as `_` and its
+//! two hexadecimal digits. The encoding is injective, and no encoded name contains a wildcard.
 
 use std::fmt::Write as _;
 
@@ -64,8 +64,8 @@ pub fn check(name: &str) -> Result<(), NameError> {
     label(name).map(drop)
 }
 
-/// Whether a node's name is one that a host can have: small letters, digits and inner `-`, so that it
-/// means the same in a certificate.
+/// Whether a node's name is one that a host can have: small letters, digits and inner `-`, so that
+/// it means the same in a certificate.
 #[must_use]
 pub fn is_host(name: &str) -> bool {
     label(name).is_ok_and(|label| label == name)

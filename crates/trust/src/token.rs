@@ -1,9 +1,9 @@
 //! A one-time token: what an administrator carries from the authority's node to a new one.
 //!
-//! It names the authority that the new node is to believe, and a secret that proves to the
-//! authority that the node was invited. The secret itself never leaves the new node: what is sent is
-//! a proof over what is asked for and over the very TLS connection, so that nobody who relays or
-//! records it can use it.
+//! It contains the fingerprint of the authority that the new node is to trust, and a secret that
+//! proves to the authority that the node was invited. The new node does not send the secret, but an
+//! HMAC over its request and the TLS connection, which is useless to anybody who relays or records
+//! it.
 //!
 //! As text it is 88 small letters and digits (base32, RFC 4648, without padding):
 //!
@@ -37,7 +37,7 @@ const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// What a TLS connection is asked to export for a proof (RFC 8446, section 7.5).
 pub const CHANNEL_LABEL: &[u8] = b"EXPORTER-evenkeel-join-1";
 
-/// Which token it is, among all of an authority.
+/// Identifies a token among all of an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TokenId(pub [u8; 8]);
 
@@ -51,13 +51,13 @@ pub struct Token {
     lasts: u32,
 }
 
-/// Why a text is no token.
+/// Why a text is not a valid token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// Too long, too short, or with characters that tokens have not.
     #[error("a token has {LENGTH} letters and digits, without 0, 1, 8 and 9: copy all of it")]
     Form,
-    /// A character is not what it was.
+    /// The checksum does not match: a character is wrong.
     #[error("it is mistyped: its checksum differs")]
     Checksum,
     /// A later version of this software has made it.
@@ -73,7 +73,7 @@ impl fmt::Debug for Token {
 
 impl Token {
     /// A token of an authority, made at `made` in seconds since 1970 and valid for `lasts` seconds.
-    /// `id` and `secret` are random. `None`: the time lies beyond what a token can tell (the year
+    /// `id` and `secret` are random. `None`: the time lies beyond what a token can hold (the year
     /// 36812).
     #[must_use]
     pub fn new(
@@ -86,13 +86,13 @@ impl Token {
         (made < 1 << 40).then_some(Self { authority, id, secret, made, lasts })
     }
 
-    /// The authority to believe.
+    /// The fingerprint of the authority to trust.
     #[must_use]
     pub const fn authority(&self) -> Fingerprint {
         self.authority
     }
 
-    /// Which one it is.
+    /// Its identifier.
     #[must_use]
     pub const fn id(&self) -> TokenId {
         self.id

@@ -1,17 +1,19 @@
-//! What a node accepts of others: certificates of the cluster's authority.
+//! Which certificates a node accepts: those of the cluster's authority.
 //!
-//! The TLS library's own verifiers do the work; here is when they are asked, and with which time.
+//! The TLS library's own verifiers do the work; this module decides when they run, and with which
+//! time.
 //!
-//! - **Names** are not compared with the address that was dialed, which says nothing of who a node
-//!   is: whoever listens says in the hello who it is, and [`Verifier::is_node`] tells whether its
-//!   certificate says the same. That it is who was wanted at the address, the caller compares then.
-//! - **Expired certificates** of those who connect are accepted, for a node that was off for months
-//!   has to be able to ask for a new one. [`Verifier::standing`] tells that it may do nothing else.
-//!   Those of nodes that were dialed are refused.
-//! - **Clocks** may be wrong: no time counts that lies before the newest one that is known to have
-//!   passed, which is when this node's own certificate was made.
-//! - **No certificate** is accepted of who connects, for a node that joins has none yet. Whoever
-//!   asks this verifier has to look: without a certificate, a connection is for joining only.
+//! - **Names** are not compared with the address that was dialed, because an address does not
+//!   identify a node. The listening node states its identity in the hello, and
+//!   [`Verifier::is_node`] checks it against the certificate. The caller then checks that this is
+//!   the node that it wanted to reach.
+//! - **Expired certificates** of connecting nodes are accepted, because a node that was off for
+//!   months has to be able to ask for a new one. [`Verifier::standing`] says that it may do nothing
+//!   else. Expired certificates of listening nodes are refused.
+//! - **Clocks** may be wrong: a time before this node's own certificate was made is replaced by
+//!   that time, because it has certainly passed.
+//! - **Connections without a certificate** are accepted, because a node that joins has none yet.
+//!   The caller has to check: without a certificate, a connection is for joining only.
 
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ use rustls::{
 use crate::fingerprint::Fingerprint;
 use crate::names;
 
-/// What a certificate permits at some time.
+/// What a certificate permits at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Everything.
@@ -39,13 +41,13 @@ pub enum Standing {
     Expired,
 }
 
-/// Why there is no verifier.
+/// Why a verifier cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifierError {
     /// It is no certificate of an authority.
     #[error("it is no certificate of an authority: {0}")]
     Authority(Error),
-    /// The library refuses.
+    /// The TLS library refuses.
     #[error("{0}")]
     Library(VerifierBuilderError),
 }
@@ -96,8 +98,8 @@ impl Verifier {
         names::client(name, self.cluster).is_ok_and(|name| has_name(certificate, name))
     }
 
-    /// Verifies clients of exports: each has to show a certificate that this authority has signed and
-    /// that has not expired.
+    /// Verifies clients of exports: each has to show a certificate that this authority has signed
+    /// and that has not expired.
     #[must_use]
     pub fn of_clients(&self) -> Arc<dyn ClientCertVerifier> {
         self.clients.clone()

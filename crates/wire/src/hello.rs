@@ -1,11 +1,11 @@
-//! The hello: who is there, what for, and in which version.
+//! The hello: identities, purpose and version of a connection.
 //!
-//! Who connects sends a [`Hello`]; who listens sends a [`HelloAnswer`]. After that the connection
-//! belongs to its purpose. Neither proves anything: on TCP, TLS has done so before, with
-//! certificates of both sides; a unix socket is protected by its mode.
+//! The connecting side sends a [`Hello`], the listening side a [`HelloAnswer`]; after that the
+//! connection carries what its purpose says. The hello authenticates nobody: on TCP, TLS has done
+//! so before, with certificates of both sides; a unix socket is protected by its mode.
 //!
-//! Each of these is a *part*: [`PREFIX_LENGTH`] bytes, from which [`rest_length`] tells how many
-//! more to read (at most [`MAX_PART_LENGTH`] in all), and then the `decode` of the expected type.
+//! Each of these is a *part*: read [`PREFIX_LENGTH`] bytes, then as many as [`rest_length`] returns
+//! (at most [`MAX_PART_LENGTH`] in all), and pass both to the `decode` of the expected type.
 //! The layout of parts never changes, so that the versions can always be negotiated.
 
 use core::fmt;
@@ -23,8 +23,8 @@ use part::{PartReader, PartWriter};
 pub const MAX_NAME_LENGTH: usize = 64;
 /// Longest text of a refusal, in bytes of UTF-8; longer text is cut when it is sent.
 pub const MAX_TEXT_LENGTH: usize = 512;
-/// Both parts have a byte and so many more that are sent as zeros and not looked at: once, who had a
-/// shared key said it there, with a nonce.
+/// Both parts have a byte and so many more that are sent as zeros and not looked at: once, who had
+/// a shared key said it there, with a nonce.
 const RESERVED: usize = 32;
 
 const HELLO: u16 = 1;
@@ -57,7 +57,7 @@ impl fmt::Display for VersionRange {
     }
 }
 
-/// What a connection is for.
+/// What a connection carries after the hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Frames, with one replica of the listener's node.
@@ -86,7 +86,7 @@ pub struct Start {
 pub struct Hello {
     /// Versions of the frames that it speaks.
     pub versions: VersionRange,
-    /// What the connection is for.
+    /// What the connection carries after the hello.
     pub purpose: Purpose,
     /// Who it is.
     pub node: NodeId,

@@ -1,9 +1,9 @@
-//! Bytes on the network: what the two ends of a link say to each other, version 1.
+//! Bytes on the network: the hello and the frames of a link, version 1.
 //!
 //! Sans-I/O: bytes in, bytes out, every length bounded before anything is allocated for it. The
 //! byte tables and the rules of order are in `docs/protocol.md`.
 //!
-//! - [`hello`]: who is there, what for, and in which version.
+//! - [`hello`]: identities, purpose and version of a connection.
 //! - [`frame`]: one [`evenkeel_core::Message`] as a header of 64 bytes, a short body for the few
 //!   messages that need one, and a payload that its sender and receiver handle apart.
 

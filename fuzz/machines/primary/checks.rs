@@ -4,7 +4,7 @@ use evenkeel_core::settings::*;
 use evenkeel_core::*;
 
 use super::Bench;
-use crate::machines::blank::Blank;
+use crate::machines::harness::Blank;
 use crate::machines::wire;
 
 /// What a client has asked for.
@@ -66,6 +66,11 @@ impl Bench {
             PrimaryEffect::CommandDone { id, .. } => {
                 let place = self.commands.iter().position(|command| *command == id);
                 self.commands.swap_remove(place.expect("a command is answered once"));
+            }
+            PrimaryEffect::Drained { path } => {
+                let at = self.drains.iter().position(|drained| *drained == path);
+                let at = at.expect("a path that nobody drains");
+                self.drains.remove(at);
             }
             PrimaryEffect::Send { link, message, payload } => {
                 wire::check(&message, payload.as_ref());

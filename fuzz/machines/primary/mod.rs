@@ -16,7 +16,7 @@ use evenkeel_core::*;
 use self::checks::Asked;
 use self::coordinator::Coordinator;
 use self::replicas::Link;
-use super::blank::Blank;
+use super::harness::Blank;
 use super::memory;
 use super::menu::{self, Live};
 use super::script::{self, Script};
@@ -46,6 +46,8 @@ pub struct Bench {
     dialled: Vec<ReplicaId>,
     requests: BTreeMap<RequestId, Asked>,
     commands: Vec<CommandId>,
+    /// The paths of which it is to say that nothing is under way.
+    drains: Vec<PathNumber>,
     last_request: u64,
     last_number: u64,
     has_ended: bool,
@@ -89,6 +91,7 @@ impl Bench {
             dialled: Vec::new(),
             requests: BTreeMap::new(),
             commands: Vec::new(),
+            drains: Vec::new(),
             last_request: 0,
             last_number: 0,
             has_ended: false,
@@ -115,6 +118,7 @@ impl Bench {
             11 => self.connected(script),
             12 => self.wait(script),
             13 => self.cut(script),
+            14 if script.is_rare() => self.give_up(script),
             14 => self.command(script),
             _ if script.is_rare() => self.coordinator.usurp(script),
             _ => self.settle_in(),
@@ -151,7 +155,21 @@ impl Bench {
         let request = RequestId(self.last_request);
         self.requests.insert(request, Asked::new(&operation));
         let host = HostId(101 + script.choose(3) as u128);
-        self.step(PrimaryEvent::Request { request, host, operation });
+        let path = PathNumber(1 + script.choose(2) as u64);
+        self.step(PrimaryEvent::Request { request, host, path, operation });
+    }
+
+    /// A client gives a request up, or wants to know when nothing of a path is under way.
+    fn give_up(&mut self, script: &mut Script<'_>) {
+        if script.choose(2) == 0 {
+            let request = RequestId(self.last_request.saturating_sub(script.choose(4) as u64));
+            return self.step(PrimaryEvent::Cancel { request });
+        }
+        let path = PathNumber(1 + script.choose(2) as u64);
+        if self.drains.len() < MAX_REQUESTS {
+            self.drains.push(path);
+            self.step(PrimaryEvent::Drain { path });
+        }
     }
 
     /// An operator wants something.

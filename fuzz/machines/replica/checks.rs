@@ -24,7 +24,7 @@ impl Bench {
                 assert!(awaits, "{message:?} is no answer to anything");
             }
             Message::Refused { sequence, adopted } => {
-                assert!(*adopted >= self.disk.saved.generation);
+                assert!(*adopted >= self.disk.saved().generation);
                 if let Some(sequence) = sequence {
                     self.link(link).answered(*sequence);
                 }
@@ -36,10 +36,10 @@ impl Bench {
             }
             Message::Pong { generation, .. } => self.check_generation(*generation, message),
             Message::Adopted { generation } => {
-                assert_eq!(*generation, self.disk.saved.generation, "it is not on the disk");
+                assert_eq!(*generation, self.disk.saved().generation, "it is not on the disk");
             }
             Message::SessionOpened { report, .. } => {
-                assert_eq!(report.generation, self.disk.saved.generation);
+                assert_eq!(report.generation, self.disk.saved().generation);
                 assert_eq!(report.incarnation.0, self.incarnation);
                 self.link(link).is_heard = true;
             }
@@ -52,13 +52,13 @@ impl Bench {
     }
 
     fn check_generation(&self, generation: Generation, message: &Message) {
-        assert_eq!(generation, self.disk.saved.generation, "not the adopted one: {message:?}");
+        assert_eq!(generation, self.disk.saved().generation, "not the adopted one: {message:?}");
         assert!(!self.disk.is_saving_view(), "a newer view is being saved: {message:?}");
     }
 
     fn check_rebuild_says(&self, message: &Message) {
-        let size = self.disk.saved.replica_size();
-        let adopted = self.disk.saved.generation;
+        let size = self.disk.saved().replica_size();
+        let adopted = self.disk.saved().generation;
         let is_inside = |offset: u64, length: u64| length > 0 && offset + length <= size;
         match *message {
             Message::Drain { generation, offset, length, source, .. } => {
@@ -77,7 +77,7 @@ impl Bench {
             Message::ClusterLock { generation, requester, .. }
             | Message::Granted { generation, requester, .. } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
-                assert!(self.disk.saved.has_primary(requester), "{message:?} of nobody");
+                assert!(self.disk.saved().has_primary(requester), "{message:?} of nobody");
             }
             Message::RebuildProgress { generation, progress } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
@@ -102,9 +102,9 @@ impl Bench {
         assert!(status.operations <= most, "{} operations of {most}", status.operations);
         assert!(status.sessions.len() <= self.links.len());
         assert_eq!(status.id, self.id);
-        assert!(status.view.generation >= self.disk.saved.generation);
+        assert!(status.view.generation >= self.disk.saved().generation);
         if !status.is_adopting {
-            assert_eq!(status.view, self.disk.saved, "it works by a view that is not on its disk");
+            assert_eq!(status.view, *self.disk.saved(), "it works by a view that is not on its disk");
         }
         if let Some(progress) = status.rebuild {
             assert!(progress.done <= progress.total);

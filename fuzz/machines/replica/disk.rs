@@ -4,23 +4,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use evenkeel_core::block_set::page_of;
-use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig};
+use evenkeel_core::replica::{MissingPage, OpenRegions, ReplicaConfig};
 use evenkeel_core::settings::*;
 use evenkeel_core::*;
 
-use crate::machines::blank::Blank;
+use crate::machines::harness::{Blank, Saved};
 use crate::machines::script::Script;
 
 /// See the module's documentation.
 pub struct Disk {
-    /// The view in the superblocks.
-    pub saved: View,
-    /// The incarnations that they list.
-    pub incarnations: Incarnations,
+    saved: Saved,
     /// Bytes of data that there is room for.
     room: u64,
-    pub tables: BTreeMap<u8, OpenRegions>,
-    pages: BTreeMap<(u8, u32), MissingPage>,
     under_way: BTreeMap<DiskTicket, DiskAction<Blank>>,
 }
 
@@ -31,24 +26,32 @@ impl Disk {
     pub fn new(view: View) -> Self {
         let room = view.replica_size() + (64 << 20);
         Self {
-            saved: view,
-            incarnations: Incarnations::of([Incarnation(5)]),
+            saved: Saved::new(view, Incarnations::of([Incarnation(5)])),
             room,
-            tables: BTreeMap::new(),
-            pages: BTreeMap::new(),
             under_way: BTreeMap::new(),
         }
     }
 
     /// With what a replica starts here.
     pub fn config(&self, id: ReplicaId, incarnation: u64) -> ReplicaConfig {
-        let whole = self.pages.values().cloned().map(FoundPage::Whole);
-        super::config(self, id, incarnation, whole.collect())
+        let config = self.saved.config(id, Incarnation(incarnation), BootId(1));
+        // Odd incarnations, so that both ways are tried with one seed.
+        ReplicaConfig { has_fua: incarnation % 2 == 1, ..config }
+    }
+
+    /// The view in the superblocks.
+    pub fn saved(&self) -> &View {
+        self.saved.view()
+    }
+
+    /// The incarnations that they list.
+    pub fn incarnations(&self) -> Incarnations {
+        self.saved.incarnations()
     }
 
     /// What the saved view says of a replica.
     pub fn state_of(&self, id: ReplicaId) -> Option<ReplicaState> {
-        self.saved.replica(id).map(|(_, record)| record.state)
+        self.saved().replica(id).map(|(_, record)| record.state)
     }
 
     /// How many actions have not ended.
@@ -96,9 +99,9 @@ impl Disk {
         assert!(!self.is_saving_view(), "two views at once");
         assert!(next.is_valid() && next.replica(id).is_some());
         // The same one is saved with another incarnation, also while somebody copies from here.
-        let is_same = *next == self.saved;
-        assert!(is_same || next.generation > self.saved.generation, "back to an older view");
-        assert!(next.replica_size() >= self.saved.replica_size());
+        let is_same = next == self.saved();
+        assert!(is_same || next.generation > self.saved().generation, "back to an older view");
+        assert!(next.replica_size() >= self.saved().replica_size());
         let is_idle = !self.any(|a| range(a).is_some());
         assert!(is_same || is_idle, "a view is saved while data are under way");
     }
@@ -117,7 +120,7 @@ impl Disk {
         let last = page_of((view.replica_size() - 1) / u64::from(BLOCK));
         assert!((1..=256).contains(&pages.len()), "{} pages", pages.len());
         for page in pages {
-            assert!(usize::from(page.slot) < MAX_REPLICAS);
+            assert!(usize::from(page.place) < MAX_REPLICAS);
             assert!(page.page <= last, "page {} of {last}", page.page);
         }
     }
@@ -152,11 +155,11 @@ impl Disk {
             let regions = bytes.start / table.region..bytes.end.div_ceil(table.region);
             table.is_all() || regions.into_iter().all(|region| table.open.contains(&region))
         };
-        let is_open = self.tables.values().any(|table| {
+        let is_open = self.saved.tables().any(|table| {
             let next = saving.filter(|next| next.slot == table.slot);
             names(table) && next.is_none_or(names)
         });
-        assert!(is_open, "{bytes:?} is written in no open region: {:?}", self.tables);
+        assert!(is_open, "{bytes:?} is written in no open region: {:?}", self.saved);
     }
 
     /// One action ends, as the script says.
@@ -187,18 +190,7 @@ impl Disk {
                 return DiskOutcome::Data(Blank { length, value: script.byte() & 1 });
             }
             DiskAction::Map { length, .. } => return DiskOutcome::Extents(map(script, length)),
-            DiskAction::SaveView(view, incarnations) => {
-                (self.saved, self.incarnations) = (*view, incarnations)
-            }
-            DiskAction::SaveIntents(table) => {
-                self.tables.insert(table.slot, table);
-            }
-            DiskAction::SaveMissing(pages) => {
-                for page in pages {
-                    self.pages.insert((page.slot, page.page), page);
-                }
-            }
-            DiskAction::Write { .. } | DiskAction::Zero { .. } | DiskAction::Flush { .. } => {}
+            action => self.saved.save(action),
         }
         DiskOutcome::Done
     }
@@ -215,14 +207,7 @@ impl Disk {
 
 /// The range of an action on data, and whether it changes that.
 fn range(action: &DiskAction<Blank>) -> Option<(Range<u64>, bool)> {
-    let (offset, length, is_write) = match action {
-        DiskAction::Read { offset, length } | DiskAction::Map { offset, length } => {
-            (*offset, *length, false)
-        }
-        DiskAction::Write { offset, payload, .. } => (*offset, payload.length, true),
-        DiskAction::Zero { offset, length, .. } => (*offset, *length, true),
-        _ => return None,
-    };
+    let (offset, length, is_write) = action.range()?;
     Some((offset..offset + u64::from(length), is_write))
 }
 

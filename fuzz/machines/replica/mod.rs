@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use evenkeel_core::message::Opener;
-use evenkeel_core::replica::{FoundPage, ReplicaConfig};
 use evenkeel_core::*;
 
 use self::disk::Disk;
 use self::links::Link;
-use super::blank::Blank;
+use super::harness::Blank;
 use super::memory;
 use super::menu::{self, Live};
 use super::script::{self, Script};
@@ -219,7 +218,7 @@ impl Bench {
     fn named_incarnations(&self) -> Incarnations {
         match self.last_session % 8 {
             7 => Incarnations::of([Incarnation(1 << 40)]),
-            _ => self.disk.incarnations,
+            _ => self.disk.incarnations(),
         }
     }
 
@@ -279,7 +278,7 @@ impl Bench {
                 self.disk.begin(ticket, action, &view, self.id);
             }
             ReplicaEffect::ConnectSource { replica, .. } => {
-                assert!(self.disk.saved.replica(replica).is_some());
+                assert!(self.disk.saved().replica(replica).is_some());
                 self.dialled.push_back(replica);
             }
             ReplicaEffect::Disconnect { link } => {
@@ -308,28 +307,12 @@ impl Bench {
         let link = self.new_link();
         self.step(ReplicaEvent::LinkOpened { link });
         let session = SessionNumber(u64::MAX);
-        let named_incarnations = self.disk.incarnations;
+        let named_incarnations = self.disk.incarnations();
         self.deliver(link, (Message::OpenSession { session, opener, named_incarnations }, None));
         for _ in 0..64 {
             self.complete_all();
         }
         let is_heard = self.links.get(&link).is_none_or(|link| link.is_heard);
         assert!(is_heard || self.disk.is_busy(), "a session is never opened");
-    }
-}
-
-/// The configuration of a replica with this on its disk.
-fn config(disk: &Disk, id: ReplicaId, incarnation: u64, missing: Vec<FoundPage>) -> ReplicaConfig {
-    ReplicaConfig {
-        id,
-        incarnation: Incarnation(incarnation),
-        boot: BootId(1),
-        view: disk.saved.clone(),
-        incarnations: disk.incarnations,
-        open_regions: disk.tables.values().cloned().collect(),
-        missing,
-        settings: Settings::default(),
-        // Odd incarnations, so that both ways are tried with one seed.
-        has_fua: incarnation % 2 == 1,
     }
 }

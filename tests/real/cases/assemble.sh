@@ -360,11 +360,12 @@ forced() {
     io 1 -c 'read -P 0x77 0 8M'
     say "the only in-sync replica returns: it has what was lost, and is not overwritten"
     start_node 2
+    tells_of_split_brain() { ek 1 volume status $vol | grep 'split brain'; }
     sleep 3
     examined "$work/n2/disk" > "$work/told"
     file=$(replica_of n2/disk)
     dd if="$file" bs=1M skip=1 count=1 status=none | tr -d '\170' | wc -c | grep -qx 0 || die "what only n2 had was overwritten"
-    ek 1 volume status $vol | grep -q 'split brain' || { ek 1 volume status $vol; die "the status does not tell of it"; }
+    await "the status tells of a split brain" tells_of_split_brain
     ek 1 detach $vol --quiet
     refused 4 "split diverged" ek 1 volume assemble $vol
     ek 1 volume assemble $vol --keep n2:disk --save-differing "$work/lost.img"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What is wrong is refused with what, why and what to do, and nothing is lost:
-# cases/bad-input.sh commands|disks|full|superblock|addresses|garbage
+# cases/bad-input.sh commands|disks|full|filling|removal|superblock|addresses|garbage
 source "$(dirname "$0")/../lib.sh"
 export PEERS=tcp
 which=$1
@@ -36,6 +36,21 @@ commands() {
     refused 5 "socket" "$evenkeel" --socket "$work/none.sock" volume list
     touch "$work/file"
     refused 2 "directory $work/file" ek 1 mount $vol "$work/file" --mkfs ext4
+    # Somebody's mount, an attach elsewhere, sizes and regions that mean nothing.
+    if [ "$(id -u)" = 0 ]; then
+        mkdir "$work/mnt"
+        mount -t tmpfs tmpfs "$work/mnt"
+        refused 4 "tmpfs mounted there umount $work/mnt" ek 1 mount $vol "$work/mnt" --mkfs ext4
+        umount "$work/mnt"
+    fi
+    refused 4 "node n1 not n2 detach $vol --node n1" ek 3 detach $vol --node n2
+    refused 2 "1000 what 1000B" ek 1 volume create new --size 1000
+    refused 1 "128 KiB" ek 1 volume create new --size 64M --region-size 64K
+    ek 1 volume create only$vol --size 8M --replicas 1 --on n1:disk --quiet
+    ek 1 attach only$vol --read-only > "$work/attached"
+    grep -q "export    nbd by n1, read-only" "$work/attached" || die "it does not say what it gives: $(cat "$work/attached")"
+    ek 1 detach only$vol --quiet
+    ek 1 volume delete only$vol --yes --quiet
     refused 4 "in-sync fail first n3:disk" ek 1 replica remove $vol n3
     ek 1 replica fail $vol n3 --quiet
     refused 4 "removed for good n3 --yes" ek 1 replica remove $vol n3
@@ -126,6 +141,137 @@ full() {
     fi
     still_there
     ek 1 detach $vol --quiet
+}
+
+# advises N VOLUME COMMAND WORDS…: node N's status of the volume names this command, and says all these words (a blank in one
+# is written `_`); the list of what is unhealthy, and the code of --check, agree.
+advises() {
+    local n=$1 volume=$2 command=$3 word text code=0; shift 3
+    text=$(ek "$n" volume status "$volume" --check) || code=$?
+    [ $code = 6 ] || return 1
+    for word in "\`evenkeel $command" "$@"; do grep -qF -- "${word//_/ }" <<< "$text" || return 1; done
+    ek "$n" volume list --unhealthy | grep -q "$volume" || return 1
+    ! grep -qE "^volume $volume \[U+\]" <<< "$text"
+}
+of_replica() { ek 1 volume status "$1" --json | jq -r --arg node "$2" ".volume.mirrors[0].replicas[] | select(.node.name == \$node) | $3"; }
+
+# A disk fills up under a volume that is used, and there is no room for one that is to be created.
+filling() {
+    [ "$(id -u)" = 0 ] || skip "a filesystem of its own is mounted by root"
+    local n before block
+    truncate -s 220M "$work/image"
+    mkfs.ext4 -q -m 0 "$work/image"
+    mkdir "$work/mnt"
+    mount -o loop "$work/image" "$work/mnt"
+    mkdir "$work/mnt/disk"
+    for n in 1 2 3; do prepare_node $n; start_node $n; done
+    for n in 1 2; do await "n$n is a member" ek $n disk add "$work/n$n/disk" --name disk; done
+    await "n3 is a member" ek 3 disk add "$work/mnt/disk" --name disk
+
+    # Without room nothing is created, and nothing is left of what was begun.
+    before=$(find "$work"/n?/disk "$work/mnt" -type f | sort)
+    refused 1 "n3 free" ek 1 volume create big --size 1G --replicas 1 --on n3:disk
+    refused 1 "n3 free" ek 2 volume create big --size 1G --replicas 2 --on n1:disk --on n3:disk
+    refused 1 "disk" ek 1 volume create big --size 1G --replicas 3
+    [ "$(find "$work"/n?/disk "$work/mnt" -type f | sort)" = "$before" ] || die "files are left of a volume that was not created"
+    [ "$(ek 1 volume list --json | jq '.volumes | length')" = 0 ] || die "a volume is left"
+
+    # Something else fills the disk while fio writes and verifies.
+    ek 1 volume create $vol --size 256M --replicas 2 --on n1:disk --on n3:disk --thin --quiet
+    ek 1 volume create only$vol --size 64M --replicas 1 --on n3:disk --thin --quiet
+    uri=$(attach $vol nbd)
+    only=$(attach only$vol nbd)
+    qemu-io -f raw "$uri" -c 'write -P 0x77 0 8M' -c flush > /dev/null
+    qemu-io -f raw "$only" -c 'write -P 0x55 0 4M' -c flush > /dev/null
+    fio --name=fill --ioengine=nbd --uri="$uri" --rw=randwrite --bs=64k --iodepth=8 --offset=16M --size=144M \
+        --rate=24M --verify=crc32c --verify_fatal=1 > "$work/fio.out" 2>&1 & fio=$!
+    helpers+=($fio)
+    sleep 1
+    for block in 1M 4k; do dd if=/dev/zero of="$work/mnt/filler$block" bs=$block status=none 2> /dev/null || true; done
+    wait $fio || { cat "$work/fio.out"; die "the application saw an error"; }
+    # A slow machine fills the disk only when fio has ended.
+    qemu-io -f raw "$uri" -c 'write -P 0x33 200M 16M' > /dev/null
+    for n in 1 2 3; do await "n$n says that the disk was full" advises $n $vol "replica re-add" "its_disk_was_full" "make_room"; done
+    [ "$(of_replica $vol n3 '"\(.state) \(.cause)"')" = "faulty no-space" ] || die "$(of_replica $vol n3 .)"
+    say "$(ek 1 volume status $vol | grep -m 1 why)"
+    for n in 1 3; do refused 4 "full room free" ek $n replica re-add $vol n3:disk; done
+    refused 1 "n3 free" ek 1 volume create more --size 64M --replicas 1 --on n3:disk
+    still_there
+
+    # The only replica has no other to leave to: the application is told, or waits, and each node says why.
+    qemu-io -f raw "$only" -c 'write -P 0x66 16M 8M' > "$work/only" 2>&1 & writer=$!
+    helpers+=($writer)
+    for n in 1 3; do await "n$n says why the only replica can't be written" says_full $n only$vol; done
+    say "the only one: $(ek 1 volume status only$vol | grep -m 1 why); $(ek 1 volume status only$vol | grep -m 1 failed)"
+    qemu-io -f raw "$only" -c 'read -P 0x55 0 4M' | grep -q "^read 4194304/4194304" || die "what was written before can't be read"
+
+    rm "$work"/mnt/filler*
+    ek 1 replica re-add $vol n3:disk --wait --timeout 2m --quiet
+    wait $writer || true
+    writes_again() { qemu-io -f raw "$only" -c 'write -P 0x66 16M 8M' -c flush -c 'read -P 0x66 16M 8M' > "$work/only" 2>&1; }
+    await "the only replica takes writes again" writes_again
+    for volume in $vol only$vol; do await "$volume is in order" ek 2 volume status $volume --check; done
+    still_there
+    for volume in $vol only$vol; do ek 1 detach $volume --quiet; done
+    compare_replicas $vol
+}
+says_full() { ek "$1" volume status "$2" > "$work/status" 2>&1 && grep -qE "(disk is|disk was) full|no space" "$work/status"; }
+
+# The file or the directory of a replica is taken away while it is open.
+removal() {
+    local n file
+    start_nodes 3
+    mkdir "$work/n2/other"
+    ek 2 disk add "$work/n2/other" --name other --quiet
+    ek 1 volume create $vol --size 64M --replicas 2 --on n1:disk --on n2:disk --quiet
+    ek 1 volume create only$vol --size 16M --replicas 1 --on n2:disk --quiet
+    ek 1 volume create idle$vol --size 16M --replicas 2 --on n1:disk --on n2:disk --quiet
+    uri=$(attach $vol nbd) only=$(attach only$vol nbd)
+    qemu-io -f raw "$uri" -c 'write -P 0x77 0 8M' -c flush > /dev/null
+    qemu-io -f raw "$only" -c 'write -P 0x55 0 4M' -c flush > /dev/null
+
+    say "the directory is moved away"
+    mv "$work/n2/disk" "$work/n2/elsewhere"
+    for n in 1 2 3; do await "n$n says that it is gone" advises $n $vol "replica replace" "n2" "there_is_no_directory_at_$work/n2/disk" "move_the_same"; done
+    await "the only replica's is said, too" advises 1 only$vol "replica replace" "n2" "there_is_no_directory_at"
+    refused 4 "n2" ek 1 replica re-add $vol n2:disk
+    refused 1 "n2" ek 1 volume create new --size 16M --replicas 1 --on n2:disk
+    still_there
+    # A copy is no substitute for what is open, and nothing is taken for it.
+    cp -r "$work/n2/elsewhere" "$work/n2/disk"
+    await "a copy is not taken for it" advises 1 $vol "replica replace" "another_directory_is_at"
+    rm -r "$work/n2/disk"
+    mv "$work/n2/elsewhere" "$work/n2/disk"
+    for volume in $vol only$vol idle$vol; do await "$volume is as before" ek 3 volume status $volume --check; done
+
+    say "the files are deleted"
+    rm "$work"/n2/disk/*.replica
+    for n in 1 2 3; do await "n$n says that it is gone" advises $n $vol "replica replace" "n2" "there_is_no_file_at"; done
+    await "the only replica's is said, too" advises 1 only$vol "replica replace" "n2" "there_is_no_file_at"
+    # What is open can be read still, and so copied: the last chance of the only replica.
+    for volume in $vol only$vol; do
+        ek 1 replica replace $volume n2:disk n2:other --quiet
+        ek 1 volume status $volume --wait in-sync --timeout 2m --quiet
+        await "$volume is in order" ek 3 volume status $volume --check
+    done
+    qemu-io -f raw "$only" -c 'read -P 0x55 0 4M' | grep -q "^read 4194304/4194304" || die "the data of the only replica are lost"
+    still_there
+
+    # Nobody had that of the detached volume open, or has it open still: after a restart it is gone in any case.
+    stop_node 2
+    start_node 2
+    for n in 1 2 3; do await "n$n says that it was deleted" advises $n idle$vol "replica replace" "n2" "its_file_was_deleted"; done
+    say "$(ek 1 volume status idle$vol | grep -m 1 why)"
+    ek 1 attach idle$vol --as none --quiet
+    refused 4 "n2" ek 1 replica re-add idle$vol n2:disk
+    ek 1 replica replace idle$vol n2:disk n2:other --quiet
+    ek 1 volume status idle$vol --wait in-sync --timeout 2m --quiet
+    for volume in $vol only$vol idle$vol; do
+        await "$volume is in order" ek 3 volume status $volume --check
+        ek 1 detach $volume --quiet
+    done
+    compare_replicas $vol
+    compare_replicas idle$vol
 }
 
 superblock() {

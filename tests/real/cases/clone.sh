@@ -22,9 +22,10 @@ ek 3 volume create $vol --size 64M --replicas 2 --quiet
 ek 2 attach $vol --as nbd --quiet
 old=$(uri_of $vol 2) new=
 
-# io URI COMMAND…: of an NBD client; ends with an error if nothing comes back within 3 s.
+# io URI COMMAND…: of an NBD client; ends with an error if nothing comes back in time. `patience`: seconds of it, few where no
+# answer is expected.
 io() {
-    timeout 3 qemu-io -f raw "$@" > "$work/io" 2>&1 && ! grep -qiE "failed|error" "$work/io"
+    timeout "${patience:-40}" qemu-io -f raw "$@" > "$work/io" 2>&1 && ! grep -qiE "failed|error" "$work/io"
 }
 # reads URI PATTERN: whether a client that is answered finds it there.
 reads() { io -r "$1" -c "read -P $2 0 64k" && grep -q "^read 65536/65536" "$work/io"; }
@@ -54,7 +55,7 @@ number=16
 copy_serves_nothing() {
     ek 5 volume status $vol --json > "$work/status" || true
     ! jq -e '.volume | .state == "serving" and any(.primaries[]; .here)' "$work/status" > /dev/null || die "both serve the volume: $(< "$work/status")"
-    ! io -r "$new" -c "read 0 64k" || die "the copy answers a reader"
+    ! patience=3 io -r "$new" -c "read 0 64k" || die "the copy answers a reader"
 }
 
 first() {
@@ -76,7 +77,7 @@ first() {
     grep -q "a later start of this node was admitted, at 10.77.0.5" "$work/n2/node.log" || die "n2 does not say why it ends"
     await "the copy is told" warns 5 "$another"
     await "the copy exports the volume as soon as it may" uri_of $vol 5
-    ! reads "$old" $((number - 1)) && ! reads "$old" $number || die "n2 answers still"
+    ! patience=3 reads "$old" $((number - 1)) && ! patience=3 reads "$old" $number || die "n2 answers still"
     [ "$(uri_of $vol 5)" = "$new" ] || die "it is exported elsewhere than was looked"
     reads "$new" $number || { cat "$work/io"; die "the copy reads something else than n2 wrote last"; }
 }
@@ -101,8 +102,10 @@ copy_is_cut_off() {
 }
 
 case $what in
-first) first; ek 5 detach $vol --quiet ;;
-copy) copy_is_cut_off; ek 2 detach $vol --quiet ;;
+first) first; last=5 ;;
+copy) copy_is_cut_off; last=2 ;;
 *) die "there is no case $what" ;;
 esac
+wait_in_sync $vol
+ek $last detach $vol --quiet
 compare_replicas $vol

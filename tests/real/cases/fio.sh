@@ -32,5 +32,6 @@ verify 1m --rw=write --bs=1M --iodepth=8 --size=192M
 verify mixed --rw=randwrite --bsrange="$block"-256k --blockalign="$block" --bs_unaligned=0 --iodepth=32 --size=64M
 verify jobs --rw=randwrite --bs=8k --iodepth=8 --numjobs=4 --size=32M --offset_increment=48M --group_reporting
 verify flushed --rw=randwrite --bs=4k --iodepth=4 --size=4M --fsync=8
+wait_in_sync $vol
 ek 1 detach $vol --quiet
 compare_replicas $vol

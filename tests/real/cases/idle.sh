@@ -43,14 +43,19 @@ cpu() {
 }
 
 replicas() {
-    local count=1000 empty begun took full
+    local count=1000 empty begun took this full _
     start_nodes 1
     empty=$(rss 1)
     seq $count | xargs -P 4 -I{} "$evenkeel" --socket "$work/n1/run/api.sock" volume create "$vol-{}" --size 4M --replicas 1 --quiet
-    stop_node 1
-    begun=$(date +%s%N)
-    start_node 1
-    took=$((($(date +%s%N) - begun) / 1000000))
+    took=
+    # The best of three: other work on the machine only slows a start down.
+    for _ in 1 2 3; do
+        stop_node 1
+        begun=$(date +%s%N)
+        start_node 1
+        this=$((($(date +%s%N) - begun) / 1000000))
+        [ -n "$took" ] && [ "$took" -le $this ] || took=$this
+    done
     ek 1 disk list --json | jq -e --argjson count $count \
         '[.disks[].replicas[] | select(.problem == null)] | length == $count' > /dev/null || die "not all replicas are served"
     sleep 3

@@ -170,7 +170,7 @@ retire)
     ek 3 node remove n2 --yes --quiet
     ek 3 node remove n2 --yes | grep -q "was removed from the cluster on" || die "the second removal does not say so"
     [ "$(ek 1 node status --json | jq '[.nodes[] | select(.name == "n2")] | length')" = 0 ] || die "n2 is still a node"
-    no_replica 2 || die "n2 holds a replica still"
+    await "n2 holds no replica" no_replica 2
     # Its identity is refused while it runs, and when it returns.
     is_refused() { ek 2 node status | grep -q "was removed from the cluster on"; }
     await "n2 says that it was removed" is_refused

@@ -33,10 +33,10 @@ one_node() {
     ek 1 export nbd $vol --tcp --quiet
 }
 
-# logged WORDS: a line of n1's log has all these words; waits a moment for it.
+# logged WORDS: a line of n1's log has all these words; waits a minute for it.
 logged() {
     local line word
-    for _ in $(seq 50); do
+    for _ in $(seq 600); do
         while read -r line; do
             for word in $1; do [[ ${line,,} == *"${word,,}"* ]] || continue 2; done
             say "the log says: ${line#*WARN }"

@@ -46,6 +46,8 @@ nbdinfo --map "$uri" > "$work/map"
 awk '$3 == 0 {data += $2} END {exit data > 1048576}' "$work/map" || { cat "$work/map"; die "the map shows data after a discard"; }
 say "space: $before KiB before, $after KiB after the discard"
 
+wait_in_sync $vol
+wait_in_sync other
 ek 1 detach $vol --quiet
 ek 1 detach other --quiet
 compare_replicas $vol

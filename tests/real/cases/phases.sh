@@ -193,8 +193,8 @@ for i in $(seq "$rounds"); do
     again
     await "it is undone" undo
     deadline=$((SECONDS + 60))
-    until as_before; do
-        [ $SECONDS -lt $deadline ] || { diff "$work/before" "$work/after"; die "round $i: $kind lost $where: something is left, or gone"; }
+    until as_before && [ $(($(sockets 2) + $(sockets 3))) -le $most ]; do
+        [ $SECONDS -lt $deadline ] || { diff "$work/before" "$work/after" && break; die "round $i: $kind lost $where: something is left, or gone"; }
         sleep 0.2
     done
     [ $(($(sockets 2) + $(sockets 3))) -le $most ] || die "round $i: $(sockets 2) and $(sockets 3) sockets, more than $most"

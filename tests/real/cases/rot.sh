@@ -50,6 +50,7 @@ for node in 1 2 3; do
     ek $node umount $vol --keep-attached --quiet
     ek 1 volume verify $vol --repair --wait --quiet || die "the verify could not repair"
     [ "$(replica_of $node .state)" = in-sync ] || die "the replica on n$node is $(replica_of $node .state)"
+    wait_in_sync $vol
     ek $node detach $vol --quiet
     compare_replicas $vol
 done
@@ -87,5 +88,6 @@ grep -q "16K repaired" "$work/verdict" || die "$(cat "$work/verdict")"
 named "$work/verdict" "; repaired"
 ek 1 volume verify $vol --wait | grep -q "all in-sync replicas identical" || die "still damaged"
 say "a verify named ${#numbers[@]} damaged blocks with their replicas, and repaired them"
+wait_in_sync $vol
 ek 1 detach $vol --quiet
 compare_replicas $vol

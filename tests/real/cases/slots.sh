@@ -20,6 +20,8 @@ before=$(status .volume.generation)
 ek 3 volume change $vol --primaries 4 --quiet
 ek 3 volume change $vol --primaries 4 | grep -q "it was so already" || die "the second change does not say so"
 [ "$(status .volume.slots) $(status .volume.generation)" = "4 $((before + 1))" ] || die "$(status '.volume | {slots, generation}')"
+is_open() { ! is_closed 0; }
+await "the primary has something open" is_open
 kill_node 2
 wait $fio || say "fio lost its server, as it must"
 is_closed 0 && die "the dead primary left nothing open"

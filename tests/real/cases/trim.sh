@@ -41,11 +41,13 @@ for number in 1 2 3; do
     ! is_good "$file" || die "nothing was damaged"
     right 50
     # A node reads its own replica first.
+    wait_in_sync "$name"
     ek 1 detach "$name" --quiet
     ek "$node" attach "$name" --as nbd --quiet
     uri=$(uri_of "$name" "$node")
     right 50
     await "the damage on n$node is repaired" is_good "$file"
+    wait_in_sync "$name"
     ek "$node" detach "$name" --quiet
     compare_replicas "$name"
 done
@@ -59,6 +61,7 @@ for number in 1 2; do
     ek 1 volume verify "$name" --repair --wait > "$work/verdict" || die "not repaired: $(cat "$work/verdict")"
     for file in "${files[@]}"; do is_good "$file" || die "the damage won: $(cat "$work/verdict")"; done
     right 50
+    wait_in_sync "$name"
     ek 1 detach "$name" --quiet
     compare_replicas "$name"
 done
@@ -83,6 +86,7 @@ source_node=$(ek 1 volume status "$name" --json | jq -r --arg victim "n$victim" 
 ek 1 volume verify "$name" --repair --source "$source_node" --wait > "$work/verdict" || die "$(cat "$work/verdict")"
 for file in "${files[@]}"; do is_good "$file" || die "the named source did not win: $(cat "$work/verdict")"; done
 right 50
+wait_in_sync "$name"
 ek 1 detach "$name" --quiet
 compare_replicas "$name"
 say "nor does damage win where a crash has made checksums unknown (the verify ended with $status)"

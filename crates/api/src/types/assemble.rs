@@ -65,24 +65,24 @@ pub struct AssemblePlanQuery {
 pub struct AssemblePlanAnswer {
     /// Version of the API's JSON: 1.
     pub version: u32,
-    /// What would become of each volume.
+    /// The volumes, each with the outcome that it would have.
     pub volumes: Vec<AssemblePlan>,
     /// What could not be looked at, a sentence each.
     pub warnings: Vec<String>,
 }
 
-/// What would become of a volume.
+/// What an assembly would do to one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AssemblePlan {
     /// Its identity.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What would become of it.
+    /// The outcome that the assembly would have.
     pub outcome: AssembleOutcome,
     /// What would be done, in a sentence.
     pub message: String,
-    /// Why it would be refused.
+    /// The error with which it would be refused; `null` if it would not.
     pub error: Option<ApiError>,
     /// How the branches differ, after a split brain without `keep`.
     pub split: Option<SplitBrain>,
@@ -106,7 +106,7 @@ pub struct KeptReplica {
     pub mirror: usize,
     /// The generation of its view; `null`: it was not found.
     pub generation: Option<u64>,
-    /// When its superblock was saved last.
+    /// When its superblock was saved last, in seconds since 1970.
     pub saved: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ pub struct DiscardedReplica {
     pub mirror: usize,
     /// The generation of its view; `null`: it was not found.
     pub generation: Option<u64>,
-    /// When its superblock was saved last.
+    /// When its superblock was saved last, in seconds since 1970.
     pub saved: Option<u64>,
     /// Bytes of it that differ from what is kept, and would be overwritten; `null`: nobody can
     /// tell, as it was not found or cannot be read.
@@ -133,13 +133,13 @@ pub struct DiscardedReplica {
 pub struct AssembleAnswer {
     /// Version of the API's JSON: 1.
     pub version: u32,
-    /// What became of each volume.
+    /// The volumes, each with its outcome.
     pub volumes: Vec<Assembled>,
     /// What could not be looked at, a sentence each.
     pub warnings: Vec<String>,
 }
 
-/// What became of a volume.
+/// The outcome of an assembly for one volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssembleOutcome {
@@ -158,11 +158,11 @@ pub struct Assembled {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What became of it.
+    /// The outcome.
     pub outcome: AssembleOutcome,
     /// What was done, in a sentence.
     pub message: String,
-    /// Why it was refused.
+    /// The error with which it was refused; `null` if it was not.
     pub error: Option<ApiError>,
     /// How the branches differ, after a split brain.
     pub split: Option<SplitBrain>,
@@ -186,13 +186,13 @@ pub struct SplitBranch {
     pub replicas: Vec<SplitReplica>,
     /// The generation that it has come to.
     pub generation: u64,
-    /// The line of descent of its data.
+    /// The identity of the history of its data: each assembly from disks begins another one.
     pub history: String,
     /// The coordinator identity that committed its views.
     pub coordinator: String,
-    /// When a superblock of it was saved last.
+    /// When a superblock of it was saved last, in seconds since 1970.
     pub saved: Option<u64>,
-    /// When it diverged from what was before.
+    /// When it diverged from what was before, in seconds since 1970.
     pub diverged: Option<u64>,
 }
 
@@ -216,9 +216,9 @@ pub struct SplitDifference {
     pub blocks: u64,
     /// The same in bytes.
     pub bytes: u64,
-    /// Where: at most 10,000 ranges.
+    /// The ranges that differ, at most 10,000.
     pub ranges: Vec<DifferingRange>,
-    /// Whether `ranges` has all of them.
+    /// True if `ranges` has all of them.
     pub complete: bool,
 }
 

@@ -28,7 +28,7 @@ pub enum AttachHow {
 pub struct AttachRequest {
     /// The node, by name or identity; `null`: this one.
     pub node: Option<String>,
-    /// How.
+    /// The kind of device or export to make.
     pub how: AttachHow,
     /// Refuse writes.
     pub read_only: bool,
@@ -156,7 +156,7 @@ pub struct ExportAnswer {
     pub nvme_secrets: Vec<NvmeSecrets>,
 }
 
-/// How a volume is served to clients.
+/// An export of a volume to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Export {
     /// `nbd` or `nvme`.
@@ -213,7 +213,7 @@ pub struct NvmeAuthenticated {
 pub struct NvmeHost {
     /// The NQN by which it calls itself.
     pub nqn: String,
-    /// Where its admin queue comes from.
+    /// The address that its admin queue connected from.
     pub address: String,
     /// The controller's identifier (CNTLID).
     pub controller: u16,

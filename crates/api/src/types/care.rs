@@ -21,12 +21,12 @@ pub enum VolumeBitmap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", tag = "limit")]
 pub enum RebuildRate {
-    /// As fast as clients leave room for.
+    /// As fast as the requests of clients permit.
     #[default]
     None,
     /// At most so fast, for each rebuilding replica.
     Rate {
-        /// Not zero.
+        /// The limit in bytes per second; not zero.
         bytes_per_second: u64,
     },
     /// Not at all, until that is changed.
@@ -49,11 +49,11 @@ pub struct VerifyRequest {
     pub stop: bool,
 }
 
-/// Whether a verify goes on.
+/// The state of a verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyState {
-    /// It goes on.
+    /// It is still running.
     Running,
     /// It has been through the whole volume.
     Done,
@@ -65,7 +65,7 @@ pub enum VerifyState {
 /// ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verify {
-    /// Whether it goes on.
+    /// Whether it is still running.
     pub state: VerifyState,
     /// Whether it rewrites what differs.
     pub repair: bool,
@@ -103,12 +103,12 @@ pub struct Verify {
     /// `null` from software that does not say.
     #[serde(default)]
     pub covered: Option<Vec<CoveredReplica>>,
-    /// Those that were alone in-sync in their mirrors, and have been in-sync all the time since: they
-    /// were read and matched with their checksums, and compared with nothing.
+    /// Those that were alone in-sync in their mirrors, and have been in-sync all the time since:
+    /// they were read and matched with their checksums, and compared with nothing.
     #[serde(default)]
     pub read: Vec<CoveredReplica>,
-    /// The identities of the volume's other replicas: they were added, or rebuilt, since. Nothing is
-    /// known of them by this verify.
+    /// The identities of the volume's other replicas: they were added, or rebuilt, since. Nothing
+    /// is known of them by this verify.
     #[serde(default)]
     pub not_covered: Vec<String>,
     /// The first ranges in which something was wrong, at most 64; once the volume was detached, at
@@ -135,7 +135,7 @@ pub struct CoveredReplica {
     pub since: u64,
 }
 
-/// What one replica had wrong.
+/// The blocks that one replica had wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WrongReplica {
     /// Its identity.
@@ -156,7 +156,7 @@ pub struct WrongReplica {
 /// that has been through everything ends it, and so does a rebuild of the replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FoundWrong {
-    /// When, in seconds since 1970.
+    /// When the verify found it, in seconds since 1970.
     pub at: u64,
     /// Bytes that were something else than on those that count as right, or of which nobody knows
     /// what is.
@@ -174,7 +174,7 @@ pub struct FoundWrong {
 pub struct WrongRange {
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
     /// Replicas with something else than those that count as right, by their identities; all that
     /// hold anything if it is undecided.

@@ -52,7 +52,7 @@ pub struct ChangeVolumeRequest {
     /// Fewer only while no primary holds one that would go, and no region is open in it. More than
     /// one makes the bitmap clustered, one makes it internal.
     pub primaries: Option<u8>,
-    /// How fast rebuilds may go.
+    /// The limit for the rate of rebuilds.
     pub rebuild: Option<RebuildRate>,
     /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds: a
     /// multiple of 10 from 200 to 120,000. A shorter one counts when no longer one is counted on
@@ -94,7 +94,7 @@ pub struct ChangeAnswer {
     pub volume: VolumeStatus,
 }
 
-/// Why a replica is in its mirror.
+/// The role of a replica in its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplicaRole {

@@ -164,7 +164,7 @@ pub struct CreateVolumeAnswer {
     pub version: u32,
     /// Whether the volume exists now (not after a dry run).
     pub created: bool,
-    /// What was, or would be, made.
+    /// The replicas that were created, or would be.
     pub plan: VolumePlan,
 }
 
@@ -195,7 +195,7 @@ pub struct VolumePlan {
     pub replica_size: u64,
     /// Mirror by mirror.
     pub replicas: Vec<PlannedReplica>,
-    /// What deserves a second thought, a sentence each.
+    /// Warnings about the plan, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -212,7 +212,7 @@ pub struct PlannedReplica {
     pub disk: String,
 }
 
-/// How a volume is deleted.
+/// Options of the deletion of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

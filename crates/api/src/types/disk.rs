@@ -5,7 +5,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::NodeRef;
 
-/// What a disk is.
+/// The kinds of disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
@@ -15,7 +15,8 @@ pub enum DiskKind {
     Directory,
 }
 
-/// What a disk is at the moment. One that cannot be opened is tried again, at least every 15 s.
+/// The present state of a disk. The node tries to open one that it cannot open again, at least
+/// every 15 s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskState {
@@ -43,7 +44,7 @@ pub struct Disk {
     pub node: NodeRef,
     /// Its path on that node.
     pub path: String,
-    /// What it is.
+    /// The kind of disk.
     pub kind: DiskKind,
     /// Bytes in all.
     pub size: u64,
@@ -56,10 +57,10 @@ pub struct Disk {
     pub block_size: u32,
     /// Replicas on it.
     pub replicas: Vec<DiskReplica>,
-    /// What it is at the moment.
+    /// Its present state.
     #[serde(default)]
     pub state: DiskState,
-    /// Why it cannot be used, if so.
+    /// Why the disk cannot be used, as a sentence; `null` if it can.
     pub problem: Option<String>,
 }
 
@@ -74,19 +75,21 @@ pub struct DiskReplica {
     pub volume: Option<String>,
     /// Index of its mirror in the stripe.
     pub mirror: Option<usize>,
-    /// Bytes of data it holds room for.
+    /// Bytes of data that it has space for.
     pub size: Option<u64>,
     /// Of a file: bytes of it that have no space on the disk yet.
     #[serde(default)]
     pub unallocated: Option<u64>,
     /// The file or device.
     pub path: String,
-    /// Why it is not served, or not for long, if so.
+    /// Why the node does not serve the replica, or will not for long, as a sentence; `null` if it
+    /// does.
     pub problem: Option<String>,
-    /// Whether it is served, and gone when the daemon ends.
+    /// True if the node serves the replica and will have lost it when the daemon ends: its file was
+    /// deleted, or its directory moved or unmounted.
     #[serde(default)]
     pub file_gone: bool,
-    /// What may become a problem, if anything.
+    /// A problem to come, as a sentence; `null` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{ReplicaCause, ReplicaState, VolumeProtocol};
 
-/// What was found at the places that were named.
+/// Answer to an examination: what was found at the paths that were given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExamineAnswer {
     /// Version of the API's JSON: 1.
@@ -20,7 +20,7 @@ pub struct ExamineAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplicaVerdict {
-    /// Everything is in order.
+    /// Nothing of it is damaged.
     Whole,
     /// It can be used, and something of it is damaged: one of two copies, or a page of a bitmap.
     Impaired,
@@ -47,7 +47,7 @@ pub struct Examined {
     pub problems: Vec<ReplicaProblem>,
     /// The two copies of the superblock.
     pub superblocks: Vec<ExaminedCopy>,
-    /// What the copy that counts says.
+    /// The contents of the copy of the superblock that counts.
     pub replica: Option<ExaminedReplica>,
 }
 
@@ -94,7 +94,7 @@ pub struct ExaminedCopy {
     pub checksum: Option<String>,
     /// Counts the saves of the superblock.
     pub sequence: Option<u64>,
-    /// When it was saved.
+    /// When it was saved, in seconds since 1970.
     pub saved: Option<u64>,
     /// The generation of the view in it.
     pub generation: Option<u64>,
@@ -128,9 +128,9 @@ pub struct ExaminedReplica {
     pub has_checksums: bool,
     /// The adopted view.
     pub view: ExaminedView,
-    /// Where it may differ from others.
+    /// Its intent log: where it may differ from others.
     pub intents: ExaminedIntents,
-    /// What others lack.
+    /// Its bitmaps: which blocks are out of sync on other replicas.
     pub bitmaps: Vec<ExaminedBitmap>,
 }
 
@@ -141,7 +141,7 @@ pub struct ExaminedView {
     pub generation: u64,
     /// The number of the view that it replaced.
     pub parent: u64,
-    /// The line of descent of the data.
+    /// The identity of the history of the data: each assembly from disks begins another one.
     pub history: String,
     /// The coordinator identity that committed it.
     pub coordinator: String,
@@ -149,7 +149,7 @@ pub struct ExaminedView {
     pub epochs: Vec<ExaminedEpoch>,
     /// Usable size of the volume in bytes.
     pub size: u64,
-    /// Logical block size.
+    /// Logical block size in bytes.
     pub block_size: u32,
     /// Bytes that go to one mirror before the next one's turn.
     pub chunk: u32,
@@ -168,11 +168,11 @@ pub struct ExaminedView {
 pub struct ExaminedEpoch {
     /// The coordinator identity that committed them.
     pub coordinator: String,
-    /// The line of descent of the data.
+    /// The identity of the history of the data: each assembly from disks begins another one.
     pub history: String,
     /// The last generation that is superseded.
     pub last: u64,
-    /// When the epoch ended.
+    /// When the epoch ended, in seconds since 1970.
     pub ended: Option<u64>,
 }
 
@@ -185,7 +185,7 @@ pub struct ExaminedMember {
     pub this: bool,
     /// Its node's identity.
     pub node: String,
-    /// What it is to its mirror.
+    /// Its state in its mirror.
     pub state: ReplicaState,
     /// Why it is not in-sync.
     pub cause: Option<ReplicaCause>,
@@ -223,7 +223,7 @@ pub struct ExaminedSlot {
     pub events: u64,
     /// By which of these saves a region was last closed.
     pub cleared: u64,
-    /// What each copy is.
+    /// The state of copies A and B.
     pub copies: [CopyVerdict; 2],
     /// Whether all regions count as open: the table says so (`--bitmap none`), or one was written
     /// and neither copy is whole.

@@ -36,7 +36,7 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Since when it runs.
     pub started: u64,
-    /// Where peers reach it: `HOST:PORT` or `unix:PATH`.
+    /// The addresses at which peers connect to it: `HOST:PORT` or `unix:PATH`.
     pub addresses: Vec<String>,
     /// How peers are authenticated.
     pub authentication: Authentication,
@@ -52,7 +52,7 @@ pub struct NodeStatus {
     pub replicas: usize,
     /// Volumes attached here, by name.
     pub attached: Vec<String>,
-    /// What is unusual, a sentence each.
+    /// What an operator should look at, a sentence each.
     pub warnings: Vec<String>,
     /// When each of `warnings` was seen last, in seconds since 1970; `null`: it is so now.
     #[serde(default)]
@@ -76,11 +76,11 @@ pub struct CoordinatorStatus {
     pub id: Option<String>,
     /// Whether this node serves it.
     pub here: bool,
-    /// Where it is reached; `null` before the node has joined.
+    /// The address of the coordinator's node; `null` before this node has joined.
     pub address: Option<String>,
     /// Whether it answers.
     pub reachable: bool,
-    /// Since when it does not.
+    /// Since when it has not answered, in seconds since 1970.
     pub unreachable_since: Option<u64>,
     /// What that means: which operations work and which wait.
     pub message: String,
@@ -103,7 +103,8 @@ pub struct MemoryStatus {
 pub struct JoinRequest {
     /// Where the coordinator's node listens for peers: `HOST:PORT` or `unix:PATH`.
     pub address: String,
-    /// A token of that node's authority, for a node that has no certificate yet or has lost its key.
+    /// A token of that node's authority, for a node that has no certificate yet or has lost its
+    /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -133,13 +134,13 @@ pub struct InviteAnswer {
     pub version: u32,
     /// The token. Whoever has it may join.
     pub token: String,
-    /// Until when, in seconds since 1970.
+    /// When the token expires, in seconds since 1970.
     pub expires: u64,
     /// How many nodes may use it.
     pub count: u32,
     /// Which names they may have; `*` stands for any characters.
     pub names: String,
-    /// Where they dial: the addresses of this node.
+    /// The addresses of this node, for `evenkeel node join`.
     pub addresses: Vec<String>,
 }
 
@@ -196,22 +197,24 @@ pub struct ClusterNode {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Where peers reach it.
+    /// The addresses at which peers connect to it.
     pub addresses: Vec<String>,
     /// Whether it is the node that answers.
     pub here: bool,
     /// Whether it serves the coordinator.
     pub coordinator: bool,
-    /// Whether the coordinator has heard of it within the expiry time.
+    /// Whether the coordinator has received something from it within the expiry time.
     pub alive: bool,
-    /// Whether it may live all the same: the coordinator has not run for the expiry time itself.
+    /// Whether it may live all the same: the coordinator has not run for the expiry time itself, or
+    /// has not heard it for sure since it stood still (was stopped, or starved of CPU).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
-    /// Whether it answers the node that tells this; absent: it was not asked, because it is that
-    /// node, or counts as dead.
+    /// Whether it answers the node that tells this; absent: it is that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
-    /// When the coordinator heard of it last; `null` if not since the coordinator's own start.
+    /// When the coordinator last received something from it, in seconds since 1970; `null` if not
+    /// since the coordinator's own start. After the coordinator stood still, what comes first may
+    /// be old, and does not count.
     pub last_seen: Option<u64>,
     /// Version of its software.
     pub software: String,

@@ -1,4 +1,4 @@
-//! What a command would take away, told before it does.
+//! What a command would take away, reported before it does.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -105,7 +105,7 @@ pub struct LostReplica {
     pub node: NodeRef,
     /// Name of its disk.
     pub disk: String,
-    /// What it is to its mirror.
+    /// Its state in its mirror.
     pub state: ReplicaState,
     /// Whether it answers; `null` from software that does not say, and of what lies on a disk.
     #[serde(default)]
@@ -114,7 +114,7 @@ pub struct LostReplica {
     pub size: u64,
 }
 
-/// What is left of a mirror.
+/// What a mirror keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeftMirror {
     /// The volume's name.
@@ -127,7 +127,7 @@ pub struct LeftMirror {
     pub replicas: usize,
 }
 
-/// How a node is removed.
+/// The replicas that the removal of a node may take out of their volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

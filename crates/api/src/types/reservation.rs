@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a reservation keeps other hosts from.
+/// What a reservation forbids other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReservationKind {
@@ -22,7 +22,7 @@ pub enum ReservationKind {
     ExclusiveAccessAll,
 }
 
-/// What is to be done.
+/// The changes of reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReservationAction {
@@ -47,7 +47,7 @@ pub enum ReservationAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationRequest {
-    /// What is to be done.
+    /// The change to make.
     pub action: ReservationAction,
     /// The host: the name or identity of a node, for what is attached there, or another 128-bit
     /// identity. Without it: the node that is asked.
@@ -62,7 +62,7 @@ pub struct ReservationRequest {
     /// The key of those that are preempted; 0: all others.
     #[serde(default)]
     pub victim: Option<String>,
-    /// What others are kept from.
+    /// What other hosts may not do.
     #[serde(default)]
     pub kind: ReservationKind,
     /// Whether all of it is to outlast the last node that has the volume attached. Without it: as

@@ -8,7 +8,7 @@ use super::{
     ReservationStatus, Verify, VolumeBitmap, VolumeProtocol,
 };
 
-/// How to await something, and what.
+/// What a request for a status waits for, and for how long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -23,13 +23,13 @@ pub struct VolumeQuery {
     pub until: Option<Until>,
 }
 
-/// What can be awaited.
+/// The conditions that a request for a status can wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
     /// It is attached and answers requests.
     Serving,
-    /// Every replica is in-sync.
+    /// Every replica is in-sync; whether spares answer does not matter.
     InSync,
     /// It is not attached anywhere.
     Detached,
@@ -84,8 +84,8 @@ pub enum VolumeState {
     Suspended,
     /// The view names a primary that is not alive or does not answer.
     Unreachable,
-    /// Neither the coordinator answers nor the node on which it was attached when a replica here
-    /// last heard.
+    /// Neither the coordinator answers nor the node on which it was attached by the last view that
+    /// a replica here adopted.
     Unknown,
 }
 
@@ -98,16 +98,16 @@ pub enum VolumeHealth {
     /// No replica is lost, but some are rebuilding.
     Rebuilding,
     /// A replica is stale or faulty, is gone when its node's daemon ends, or is the last in-sync
-    /// one of its mirror and on a disk that fails.
+    /// one of its mirror and on a disk that fails; or a spare is not known to answer.
     Degraded,
-    /// Whether its replicas are there is not known: nobody who uses the volume answers, and the
-    /// coordinator has not heard of their nodes yet.
+    /// Whether its replicas are there is not known: no node that has the volume attached answers,
+    /// and the coordinator has received nothing from the replicas' nodes yet.
     Unknown,
     /// A replica that the volume counts on does not answer.
     Unreachable,
 }
 
-/// All that a person wants to know of a volume.
+/// The status of a volume.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct VolumeStatus {
     /// Its identity.
@@ -116,7 +116,7 @@ pub struct VolumeStatus {
     pub name: String,
     /// Usable size in bytes.
     pub size: u64,
-    /// Logical block size.
+    /// Logical block size in bytes.
     pub block_size: u32,
     /// Bytes that go to one mirror before the next one's turn.
     pub chunk: u32,
@@ -128,10 +128,10 @@ pub struct VolumeStatus {
     pub region_size: u64,
     /// Regions that may be open at once.
     pub open_regions: u16,
-    /// Slots of the intent logs, of which each primary has one: on so many nodes it may be attached
+    /// Intent slots, of which each primary has one: on so many nodes it may be attached
     /// at once.
     pub slots: u8,
-    /// How fast rebuilds may go.
+    /// The limit for the rate of rebuilds.
     pub rebuild: RebuildRate,
     /// How long one confirmation of a replica permits a primary to answer reads, in milliseconds.
     pub lease_ms: u64,
@@ -147,20 +147,24 @@ pub struct VolumeStatus {
     pub state: VolumeState,
     /// Whether it has all its replicas.
     pub health: VolumeHealth,
+    /// Whether it is `degraded` for nothing but spares that are not known to answer: the data is
+    /// all there without them, and whoever waits until it is in-sync need not wait.
+    #[serde(default)]
+    pub lacks_only_spares: bool,
     /// Why it is not serving and in-sync, in one line; `null` if nothing is unusual.
     pub reason: Option<String>,
     /// What requests wait for, if they do.
     pub suspended: Option<Suspended>,
     /// The number of its view.
     pub generation: u64,
-    /// The line of descent of its data.
+    /// The identity of the history of its data: each assembly from disks begins another one.
     pub history: String,
     /// Where this status comes from.
     pub source: StatusSource,
     /// With the source `replica`: when that was saved, in seconds since 1970.
     #[serde(default)]
     pub as_of: Option<u64>,
-    /// Where it is attached.
+    /// The nodes that have it attached.
     pub primaries: Vec<PrimaryStatus>,
     /// Where it is meant to be attached and is not, also if the node is dead and its primary is in
     /// the view still; or where it is attached, and has not the device or export yet that it is
@@ -180,14 +184,28 @@ pub struct VolumeStatus {
     /// since then.
     #[serde(default)]
     pub failed: Vec<FailedRequests>,
-    /// Devices on the node that is asked from which the volume was taken away, and that somebody has
-    /// mounted or open there: whoever uses them gets errors, until they are unmounted and closed.
+    /// Devices on the node that is asked from which the volume was taken away, and that somebody
+    /// has mounted or open there: whoever uses them gets errors, until they are unmounted and
+    /// closed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dead_devices: Vec<String>,
-    /// How it is served to clients.
+    /// Its exports.
     pub exports: Vec<Export>,
     /// What happened lately, oldest first; at most 64.
     pub events: Vec<VolumeEvent>,
+}
+
+impl VolumeStatus {
+    /// Whether every replica is in-sync and answers, of volumes of which that is known. Whether
+    /// spares answer does not matter: the data is all there without them.
+    #[must_use]
+    pub fn is_in_sync(&self) -> bool {
+        match self.health {
+            VolumeHealth::InSync => true,
+            VolumeHealth::Degraded => self.lacks_only_spares,
+            VolumeHealth::Rebuilding | VolumeHealth::Unknown | VolumeHealth::Unreachable => false,
+        }
+    }
 }
 
 /// Where a status comes from.
@@ -206,18 +224,22 @@ pub enum StatusSource {
 /// What requests wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Suspended {
-    /// For what.
+    /// What the requests wait for.
     pub waits_for: WaitsFor,
     /// The mirror without an in-sync replica, if that is it.
     pub mirror: Option<usize>,
-    /// For how many seconds already, over the whole suspension.
+    /// For how many seconds already for this, whatever they waited for before.
     pub seconds: u64,
-    /// Since when, in seconds since 1970; `null` from software that does not say.
+    /// Since when for this, in seconds since 1970; `null` from software that does not say.
     #[serde(default)]
     pub since: Option<u64>,
     /// After how many seconds in all requests fail; `null` if they wait for as long as it takes.
     pub limit_seconds: Option<u64>,
-    /// Why, in a sentence.
+    /// With `replica`: in how many seconds all requests fail, 0 if they do already. They may have
+    /// waited for something else before, which counts.
+    #[serde(default)]
+    pub fails_in: Option<u64>,
+    /// The reason, as a sentence.
     pub why: String,
     /// What to do about it.
     #[serde(rename = "do")]
@@ -241,11 +263,11 @@ pub enum WaitsFor {
 pub struct PrimaryStatus {
     /// The node.
     pub node: NodeRef,
-    /// Its slot of the intent logs; `null`: none yet.
+    /// Its intent slot; `null`: none yet.
     #[serde(default)]
     pub slot: Option<u8>,
-    /// Whether that node is there: whether it has answered, if the node that tells the status has
-    /// asked it for its own; else whether it is alive, or not yet known to be dead.
+    /// Whether that node has answered, if the node that reports this status has asked it for its
+    /// own; else whether it is alive, or not yet known to be dead.
     pub alive: bool,
     /// Whether it is the node that answers.
     pub here: bool,
@@ -293,6 +315,10 @@ pub struct MirrorStatus {
     /// has replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostCopy>,
+    /// If copies were lost: how many nodes of the cluster have no replica of this mirror, as far as
+    /// the node that tells the status knows. New copies may go there, where there are disks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_nodes: Option<usize>,
 }
 
 /// A copy that left a mirror with its node.
@@ -300,11 +326,11 @@ pub struct MirrorStatus {
 pub struct LostCopy {
     /// Name of the node, which was removed from the cluster.
     pub node: String,
-    /// When, in seconds since 1970.
+    /// When the node was removed, in seconds since 1970.
     pub at: u64,
 }
 
-/// What a replica is to its mirror.
+/// The state of a replica in its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplicaState {
@@ -340,7 +366,7 @@ pub enum ReplicaCause {
     NoSpace,
     /// An operator failed it.
     Operator,
-    /// It belongs to another line of descent of the data.
+    /// Its data belong to another history, which the view does not continue.
     OtherHistory,
     /// Its source failed a write that it has itself.
     SourceFailed,
@@ -365,9 +391,9 @@ pub struct ReplicaStatus {
     pub node_alive: Option<bool>,
     /// Name of its disk.
     pub disk: Option<String>,
-    /// What it is to its mirror.
+    /// Its state in its mirror.
     pub state: ReplicaState,
-    /// Why it is in its mirror.
+    /// Its role in its mirror.
     #[serde(default)]
     pub role: ReplicaRole,
     /// The replica that it replaces or stands in for, by its identity.
@@ -387,6 +413,9 @@ pub struct ReplicaStatus {
     /// is bad.
     #[serde(default)]
     pub lost: bool,
+    /// Whether its disk can't be written, whatever else is wrong with it (`reach`).
+    #[serde(default)]
+    pub unwritable: bool,
     /// When its disk has last failed a request that no other replica could answer, in seconds since
     /// 1970; until a whole verify that began later finds nothing damaged or unreadable.
     #[serde(default)]
@@ -408,7 +437,7 @@ pub struct ReplicaStatus {
     /// before that time because of this. Three times or more.
     #[serde(default)]
     pub left_again: Option<u32>,
-    /// How far its rebuild is.
+    /// The progress of its rebuild.
     pub rebuild: Option<Rebuild>,
     /// Reads that it has failed since it joined the attached volume: its disk could not read, or
     /// the data contradicted their checksum. Each was answered by another replica that has them,
@@ -416,6 +445,18 @@ pub struct ReplicaStatus {
     /// here.
     #[serde(default)]
     pub failed_reads: Option<u32>,
+}
+
+impl ReplicaStatus {
+    /// Its node and disk, as commands take them: `n1:fast`. Of a disk whose name is not known, the
+    /// node alone.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.disk {
+            Some(disk) => format!("{}:{disk}", self.node.name),
+            None => self.node.name.clone(),
+        }
+    }
 }
 
 /// Whether a replica answers.
@@ -438,7 +479,7 @@ pub enum ReplicaReach {
     NotNeeded,
 }
 
-/// How far a rebuild is.
+/// The progress of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rebuild {
     /// Bytes of data that are copied; what was never written, or is trimmed, is not counted.
@@ -462,7 +503,7 @@ pub struct Rebuild {
     pub source: Option<String>,
     /// The node of that replica.
     pub source_node: Option<NodeRef>,
-    /// Why it does not progress, if so.
+    /// What it waits for, as a sentence; `null` if it progresses.
     pub waits_for: Option<String>,
 }
 
@@ -476,19 +517,19 @@ pub struct FailedRequests {
     pub cause: String,
     /// The same in a sentence, with what to do.
     pub why: String,
-    /// How many.
+    /// The number of requests.
     pub count: u64,
     /// When the first one failed, in seconds since 1970.
     pub first: u64,
-    /// When the last one did.
+    /// When the last one failed, in seconds since 1970.
     pub last: u64,
 }
 
 /// Something that happened to a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeEvent {
-    /// When.
+    /// When it happened, in seconds since 1970.
     pub at: u64,
-    /// What, in a sentence.
+    /// What happened, as a sentence.
     pub message: String,
 }

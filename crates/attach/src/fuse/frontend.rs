@@ -1,7 +1,7 @@
 //! Serves the filesystem: one state machine on the connection to the kernel.
 //!
-//! Reading and answering are non-blocking system calls made here, one for each request; the engine
-//! only tells when there is something to read. See
+//! It reads and answers with non-blocking system calls, one of each for a request; the engine only
+//! reports when there is something to read. See
 //! `docs/decisions/0003-fuse-and-loop-where-ublk-is-missing.md`.
 //!
 //! Memory: one read takes one request. Its first 80 bytes go to a buffer of their own, which is
@@ -25,7 +25,7 @@ use pending::{Pending, Requests};
 
 mod pending;
 
-/// The longest read or write that the kernel is told to send, in bytes.
+/// The longest read or write that the kernel may send, in bytes.
 pub const MAX_TRANSFER: usize = 1 << 20;
 /// Requests in the volume at a time; no more are read from the kernel until some are answered.
 const MAX_OPEN: usize = 1024;
@@ -35,7 +35,7 @@ const MAX_IN_A_ROW: usize = 64;
 const SEEK_STEP: u64 = 1 << 30;
 /// The smallest buffer that a write is received into: also room for the rest of other requests.
 const SMALLEST_BUFFER: usize = 4096;
-/// The unit in which space is given back, as told to the loop device.
+/// The discard granularity that the loop device gets, in bytes.
 const DISCARD_UNIT: u32 = 4096;
 
 const ROOT: u64 = 1;
@@ -53,7 +53,7 @@ pub struct FuseFrontend {
     /// Where the payload of the next write is expected to fit.
     expected: Option<BufferMut>,
     expected_size: usize,
-    /// Where the rest goes.
+    /// The buffer that receives what does not fit into `expected`.
     spill: Option<BufferMut>,
     /// A request that waits for memory. Nothing is read meanwhile.
     held: Option<Held>,
@@ -558,7 +558,9 @@ impl Frontend for FuseFrontend {
             | FrontendEvent::Read { .. }
             | FrontendEvent::Written { .. }
             | FrontendEvent::Tick
-            | FrontendEvent::Command { .. } => {}
+            | FrontendEvent::Command { .. }
+            | FrontendEvent::Drained
+            | FrontendEvent::Told { .. } => {}
         }
     }
 }

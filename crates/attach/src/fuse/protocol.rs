@@ -55,7 +55,7 @@ pub const SET_SIZE: u32 = 1 << 3;
 pub struct Header {
     /// Length of the request with the header, in bytes.
     pub length: u32,
-    /// What is asked.
+    /// The operation (`enum fuse_opcode`).
     pub opcode: u32,
     /// Names the request in its reply.
     pub unique: u64,
@@ -63,7 +63,7 @@ pub struct Header {
     pub inode: u64,
 }
 
-/// What the kernel asks.
+/// A request of the kernel, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Negotiation, the first request.
@@ -86,11 +86,11 @@ pub enum Request<'a> {
     Forget,
     /// A waiting request should be given up.
     Interrupt,
-    /// Tell the attributes.
+    /// Return the attributes.
     GetAttributes,
     /// Change attributes.
     SetAttributes {
-        /// Which ones.
+        /// The attributes to change, as `FATTR_` bits.
         valid: u32,
         /// The new size, if it is one of them.
         size: u64,

@@ -76,3 +76,12 @@ fn a_process_that_another_one_has_asked_for_does_nothing() {
     let error = std::thread::spawn(move || end_with(other)).join().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "who asked has ended");
 }
+
+/// Else what such processes reach would count as never reached.
+#[test]
+fn of_the_environment_only_where_coverage_is_written_is_passed_on() {
+    let variable = |name: &str, value: &str| (name.into(), value.into());
+    let profile = variable(PROFILE, "/tmp/seeds-%p.profraw");
+    let all = [variable("PATH", "/bin"), profile.clone(), variable("LD_PRELOAD", "/tmp/other.so")];
+    assert_eq!(passed_on(all.into_iter()).collect::<Vec<_>>(), [profile]);
+}

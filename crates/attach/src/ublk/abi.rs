@@ -53,7 +53,7 @@ pub mod feature {
     /// Data are copied by reading and writing the device.
     pub const USER_COPY: u64 = 1 << 7;
 
-    /// What is needed.
+    /// The features without which a ublk device is not used.
     pub const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | IOCTL_ENCODE | USER_COPY;
 }
 
@@ -167,7 +167,7 @@ impl Parameters {
     }
 }
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Read data.
@@ -203,7 +203,7 @@ pub struct Description {
 const _: () = assert!(size_of::<Description>() == 24);
 
 impl Description {
-    /// What is asked for.
+    /// The operation with its flags.
     pub fn kind(&self) -> Kind {
         let durable = self.operation & (1 << 13) != 0;
         match self.operation & 0xff {

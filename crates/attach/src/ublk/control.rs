@@ -12,7 +12,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::abi::{self, ControlCommand, DeviceInformation, Parameters, control, feature, state};
 
-/// Where the driver takes commands.
+/// The device that takes control commands of the driver.
 const CONTROL: &str = "/dev/ublk-control";
 /// The most that one command may take. Starting a device takes until it is served.
 const MAX_COMMAND_TIME: Timespec = Timespec::new().sec(30);

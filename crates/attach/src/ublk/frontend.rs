@@ -207,7 +207,9 @@ impl Frontend for UblkFrontend {
             | FrontendEvent::Read { .. }
             | FrontendEvent::Written { .. }
             | FrontendEvent::Tick
-            | FrontendEvent::Readable { .. } => {}
+            | FrontendEvent::Readable { .. }
+            | FrontendEvent::Drained
+            | FrontendEvent::Told { .. } => {}
         }
     }
 }

@@ -32,7 +32,8 @@ pub fn once(
     target: &Target,
     round: u32,
 ) -> Result<(String, Sample), Failure> {
-    let by_client = matches!(target.reach, Reach::Files(_) | Reach::Gfapi { .. });
+    let by_client =
+        matches!(target.reach, Reach::Files(_) | Reach::Load { .. } | Reach::Gfapi { .. });
     match task.place {
         // What has no file and no device has fio's own client, or its N files.
         _ if by_client && matches!(task.work, Work::Fio(_)) => {
@@ -211,7 +212,7 @@ fn take_series(prefix: &Path) -> Vec<(f64, f64)> {
 
 /// Writes blocks with checksums and reads them back. `None` where that is not done.
 pub fn verify(lab: &mut Lab<'_>, target: &Target) -> Result<Option<bool>, Failure> {
-    if matches!(target.reach, Reach::Files(_)) {
+    if matches!(target.reach, Reach::Files(_) | Reach::Load { .. }) {
         return Ok(None);
     }
     let job = FioJob {

@@ -24,11 +24,47 @@ struct Shape {
     /// On how many nodes it is attached at once: on node 0, by which it is measured, and the next
     /// ones.
     primaries: usize,
+    /// How it is reached.
+    way: Way,
     /// Nodes have certificates and speak TLS over TCP, instead of plainly over unix sockets.
     over_tls: bool,
     name: String,
     note: String,
 }
+
+/// How a volume is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By a device, or NBD on a unix socket.
+    Shortest,
+    /// NBD over TCP, by the client of [`crate::load`].
+    Nbd,
+    /// NVMe over TCP, by the same.
+    Nvme,
+}
+
+impl Way {
+    /// What it is called, if it goes over TCP.
+    const fn over_tcp(self) -> Option<&'static str> {
+        match self {
+            Self::Shortest => None,
+            Self::Nbd => Some("NBD over TCP"),
+            Self::Nvme => Some("NVMe over TCP"),
+        }
+    }
+
+    /// What a node's configuration has for it; an earlier program need not know it otherwise.
+    const fn configuration(self) -> &'static str {
+        match self {
+            Self::Shortest => "",
+            Self::Nbd => "\n[nbd]\nlisten = [\"127.0.0.1:0\"]\n",
+            Self::Nvme => "\n[nvme]\nlisten = [\"127.0.0.1:0\"]\n",
+        }
+    }
+}
+
+/// How the client of NVMe calls itself.
+const HOST: &str = "nqn.2026-11.org.example:bench";
 
 impl Default for Shape {
     fn default() -> Self {
@@ -38,6 +74,7 @@ impl Default for Shape {
             mirrors: 1,
             protocol: Protocol::C,
             primaries: 1,
+            way: Way::Shortest,
             over_tls: false,
             name: String::new(),
             note: String::new(),
@@ -108,6 +145,36 @@ pub fn encrypted(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, F
     shape.set_up(lab, id)
 }
 
+/// As many nodes as copies with protocol C, used over NBD on TCP.
+pub fn over_nbd(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
+    over_tcp(lab, id, copies, (Way::Nbd, "NBD"))
+}
+
+/// The same over NVMe.
+pub fn over_nvme(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
+    over_tcp(lab, id, copies, (Way::Nvme, "NVMe"))
+}
+
+fn over_tcp(
+    lab: &mut Lab<'_>,
+    id: &str,
+    copies: usize,
+    (way, name): (Way, &str),
+) -> Result<Target, Failure> {
+    let shape = Shape {
+        nodes: copies,
+        replicas: (0..copies).collect(),
+        way,
+        name: format!("evenkeel replica {copies}, {name} over TCP"),
+        note: format!(
+            "{copies} nodes as processes of this machine, a copy on each, over unix sockets; used \
+             over {name} on TCP by evenkeel's own client, one thread with one connection."
+        ),
+        ..Shape::default()
+    };
+    shape.set_up(lab, id)
+}
+
 /// A copy on each of so many nodes, none of them the one that uses it: with one copy, a plain
 /// export.
 pub fn remote(lab: &mut Lab<'_>, id: &str, copies: usize) -> Result<Target, Failure> {
@@ -160,9 +227,9 @@ impl Shape {
     }
 
     fn set_up(self, lab: &mut Lab<'_>, id: &str) -> Result<Target, Failure> {
-        let mut nodes = vec![Node::start(lab, id, "n1", self.over_tls)?];
+        let mut nodes = vec![Node::start(lab, id, "n1", &self)?];
         for number in 1..self.nodes {
-            let node = Node::start(lab, id, &format!("n{}", number + 1), self.over_tls)?;
+            let node = Node::start(lab, id, &format!("n{}", number + 1), &self)?;
             node.join(lab, &nodes[0], self.over_tls)?;
             nodes.push(node);
         }
@@ -195,13 +262,14 @@ fn finish(
     create.extend(["--primaries", &primaries]);
     create.extend(on.iter().flat_map(|place| ["--on", place.as_str()]));
     node.ask(lab, &create)?;
-    let how = if lab.devices { "device" } else { "nbd" };
+    let by_device = lab.devices && shape.way == Way::Shortest;
+    let how = if by_device { "device" } else { "nbd" };
     lab.scratch.note(Undo::run(node.words(&lab.evenkeel, &["detach", &volume])))?;
     let answer = node.ask(lab, &["attach", &volume, "--as", how])?;
     let copies = u32::try_from(shape.copies()).unwrap_or(u32::MAX);
     let mut configuration =
         configuration(&shape.name, Family::Evenkeel, copies, "NBD over a unix socket");
-    let (reach, device) = match lab.devices {
+    let (mut reach, device) = match by_device {
         true => {
             let path = text(&answer, &["device"]).map(PathBuf::from);
             let path = path.ok_or_else(|| unexpected("attach", &answer))?;
@@ -220,6 +288,10 @@ fn finish(
         other.ask(lab, &["attach", &volume, "--as", "none"])?;
     }
     lab.fill(&reach, lab.size, None)?;
+    if let Some(access) = shape.way.over_tcp() {
+        reach = node.export(lab, &volume, shape.way)?;
+        configuration.access = access.to_owned();
+    }
     configuration.note.clone_from(&shape.note);
     let servers = Servers::Processes(nodes.iter().map(|node| node.pid).collect());
     Ok(Target { configuration, reach, device, directory: None, namespace: None, servers })
@@ -237,7 +309,8 @@ struct Node {
 impl Node {
     /// Writes its configuration, starts it and waits until it answers. The first one, `n1`, serves
     /// the coordinator.
-    fn start(lab: &mut Lab<'_>, id: &str, name: &str, over_tls: bool) -> Result<Self, Failure> {
+    fn start(lab: &mut Lab<'_>, id: &str, name: &str, shape: &Shape) -> Result<Self, Failure> {
+        let over_tls = shape.over_tls;
         let directory = lab.scratch.directory(&format!("{id}/{name}"))?;
         let failed =
             |error: std::io::Error| Failure::new(format!("cannot prepare node {name}"), error);
@@ -248,7 +321,9 @@ impl Node {
             false => format!("unix:{}", runtime.join("peer.sock").display()),
         };
         let is_first = name == "n1";
-        let text = node_configuration(&directory, &runtime, name, &address, is_first);
+        let role = if is_first { "\n[coordinator]\nhere = true\n" } else { "" };
+        let more = format!("{}{role}", shape.way.configuration());
+        let text = node_configuration(&directory, &runtime, name, &address, &more);
         fs::write(&path, &text).map_err(failed)?;
         lab.said.push(format!("cat > {} << END\n{}END", path.display(), text));
         let (evenkeel, config) = (lab.evenkeel.display().to_string(), path.display().to_string());
@@ -287,6 +362,29 @@ impl Node {
         Ok(format!("{}:{disk}", self.name))
     }
 
+    /// Exports a volume over TCP.
+    fn export(&self, lab: &mut Lab<'_>, volume: &str, way: Way) -> Result<Reach, Failure> {
+        let words = match way {
+            Way::Nvme => vec!["export", "nvme", volume, "--host", HOST],
+            Way::Nbd | Way::Shortest => vec!["export", "nbd", volume, "--tcp"],
+        };
+        let answer = self.ask(lab, &words)?;
+        let of = |place: &str| answer.pointer(place).and_then(Value::as_str).map(str::to_owned);
+        let unexpected = || unexpected("export", &answer);
+        let address = of("/export/tcp/0").ok_or_else(unexpected)?;
+        let options = match way {
+            Way::Nvme => {
+                let subsystem = of("/export/nvme/subsystem").ok_or_else(unexpected)?;
+                vec![format!("--subsystem={subsystem}"), format!("--host={HOST}")]
+            }
+            Way::Nbd | Way::Shortest => vec![format!("--export={volume}")],
+        };
+        // The client that runs this, also where an earlier program is measured.
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::new("cannot find the program that runs", error))?;
+        Ok(Reach::Load { program, address, options })
+    }
+
     fn words(&self, evenkeel: &Path, words: &[&str]) -> Vec<String> {
         let start = [
             evenkeel.display().to_string(),
@@ -313,13 +411,12 @@ fn node_configuration(
     runtime: &Path,
     name: &str,
     address: &str,
-    is_first: bool,
+    more: &str,
 ) -> String {
-    let role = if is_first { "\n[coordinator]\nhere = true\n" } else { "" };
     let (path, runtime) = (directory.display(), runtime.display());
     format!(
         "name = \"{name}\"\ncluster = \"bench\"\nstate = \"{path}/state\"\nruntime = \"{runtime}\"\n\n\
-         [peer]\nlisten = [\"{address}\"]\n{role}"
+         [peer]\nlisten = [\"{address}\"]\n{more}"
     )
 }
 

@@ -15,7 +15,7 @@ pub struct AttachArgs {
     /// The node to attach it to; this one if not given
     #[arg(long)]
     pub node: Option<String>,
-    /// Refuse writes
+    /// Refuse writes: by NBD, as no block device can be read-only yet
     #[arg(long)]
     pub read_only: bool,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_api::routes;
-use evenkeel_api::types::{NodeAnswer, NodesAnswer, VolumeAnswer, VolumeState};
+use evenkeel_api::types::{ClusterNode, NodeAnswer, NodesAnswer, VolumeAnswer, VolumeState};
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
@@ -127,9 +127,10 @@ async fn of_volume(client: &Client, asked: &Asked) -> Option<String> {
 
 /// The nodes that send no heartbeats.
 fn silent(nodes: &NodesAnswer, now: u64) -> Option<String> {
-    let is_silent =
-        |heard: Option<u64>, alive: bool| !alive || heard.is_some_and(|at| at + SILENT < now);
-    let silent = nodes.nodes.iter().filter(|node| is_silent(node.last_seen, node.alive));
+    let is_silent = |node: &&ClusterNode| {
+        !node.unknown && (!node.alive || node.last_seen.is_some_and(|at| at + SILENT < now))
+    };
+    let silent = nodes.nodes.iter().filter(is_silent);
     let names: Vec<&str> = silent.map(|node| node.name.as_str()).collect();
     match names[..] {
         [] => None,

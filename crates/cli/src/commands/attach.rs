@@ -45,7 +45,7 @@ fn attached(answer: &AttachAnswer) -> String {
     if let Some(reason) = &answer.volume.reason {
         text.push_str(&format!("  note      {reason}\n"));
     }
-    text + &output::volume::warnings(&answer.warnings)
+    text + &output::phrases::warnings(&answer.warnings)
 }
 
 /// Detaches a volume. With [`Exit::Unreachable`] if its replicas did not answer, and it was not
@@ -105,7 +105,7 @@ fn exports(answer: &VolumesAnswer) -> String {
         (true, true) => "No volume is exported\n".to_owned(),
         (true, false) => "No volume that is known here is exported\n".to_owned(),
     };
-    lines + &output::volume::warnings(&answer.warnings)
+    lines + &output::phrases::warnings(&answer.warnings)
 }
 
 /// Ends exports.

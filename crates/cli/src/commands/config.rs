@@ -37,7 +37,8 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
 
 /// A node does not start with this configuration on this machine.
 fn unusable(origin: &str, problems: &[String]) -> Failure {
-    let what = format!("{origin}: a node would not start with it on this machine");
+    let what =
+        format!("{origin}: a node would not start with it on this machine, or not as it says");
     Failure::new(what, problems.join("\n")).advise("correct that, then check it again")
 }
 
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn each_problem_has_a_line() {
         let problems = ["the key file /k: no", "nbd.tls: no"].map(str::to_owned);
-        let expected = "evenkeel: /etc/e.toml: a node would not start with it on this machine\n  \
+        let expected = "evenkeel: /etc/e.toml: a node would not start with it on this machine, or not as it says\n  \
             why: the key file /k: no\n       nbd.tls: no\n  do:  correct that, then check it again\n";
         assert_eq!(unusable("/etc/e.toml", &problems).render(), expected);
     }

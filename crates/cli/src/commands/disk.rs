@@ -42,7 +42,7 @@ fn add(context: &Context, args: &DiskAddArgs) -> Result<(), Failure> {
         AddDiskRequest { path: path.to_owned(), name: args.name.clone(), force: args.force };
     let answer = context.client.post(routes::DISKS, &request)?;
     context.show(&answer, |answer: &DiskAnswer| {
-        output::node::added(&answer.disk) + &output::volume::warnings(&answer.warnings)
+        output::node::added(&answer.disk) + &output::phrases::warnings(&answer.warnings)
     })
 }
 

@@ -115,14 +115,14 @@ impl Look {
     fn page(&self) -> String {
         let pages: Vec<_> = self.volumes().iter().map(output::volume::status).collect();
         match self {
-            Self::One(one) => pages.join("\n") + &output::volume::warnings(&one.warnings),
+            Self::One(one) => pages.join("\n") + &output::phrases::warnings(&one.warnings),
             Self::Several(several) if pages.is_empty() => output::volume::list(several, 0),
             Self::Several(several) => {
                 let shown = several.volumes.len();
                 let mut parts = vec![output::volume::sum(&several.volumes, shown)];
                 parts.retain(|sum| !sum.is_empty());
                 parts.extend(pages);
-                parts.join("\n") + &output::volume::warnings(&several.warnings)
+                parts.join("\n") + &output::phrases::warnings(&several.warnings)
             }
         }
     }

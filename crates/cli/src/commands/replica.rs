@@ -137,7 +137,7 @@ fn tell(context: &Context, args: &ReplicaArgs, action: &str) -> Result<(), Failu
 
 fn shown(answer: &VolumeAnswer) -> String {
     let done = answer.message.iter().map(|message| format!("{message}\n\n"));
-    let warnings = output::volume::warnings(&answer.warnings);
+    let warnings = output::phrases::warnings(&answer.warnings);
     done.collect::<String>() + &output::volume::status(&answer.volume) + &warnings
 }
 
@@ -192,8 +192,7 @@ fn choose<'a>(
 }
 
 fn name(replica: &ReplicaStatus) -> String {
-    let disk = replica.disk.as_deref().unwrap_or("?");
-    format!("{}:{disk} ({})", replica.node.name, output::volume::short(&replica.id))
+    format!("{} ({})", replica.place(), output::phrases::short(&replica.id))
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn stop(context: &Context, args: &StopArgs) -> Result<(), Failure> {
     let path = routes::fill(routes::STOP, &[name]);
     let answer = context.client.post(&path, &serde_json::json!({}))?;
     context.show(&answer, |answer: &StopAnswer| {
-        format!("{}\n", answer.message) + &output::volume::warnings(&answer.warnings)
+        format!("{}\n", answer.message) + &output::phrases::warnings(&answer.warnings)
     })
 }
 

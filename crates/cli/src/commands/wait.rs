@@ -114,7 +114,7 @@ pub fn after(message: &str, failure: Failure) -> Failure {
 
 fn holds(volume: &VolumeStatus, goal: &Goal) -> bool {
     match goal {
-        Goal::Volume(WaitFor::InSync) => volume.health == VolumeHealth::InSync,
+        Goal::Volume(WaitFor::InSync) => volume.is_in_sync(),
         Goal::Volume(WaitFor::Degraded) => {
             matches!(volume.health, VolumeHealth::Rebuilding | VolumeHealth::Degraded)
         }
@@ -146,7 +146,8 @@ enum Obstacle {
     Removed,
     /// Rebuilds are paused.
     Paused,
-    /// All replicas are there, and the last in-sync one of a mirror is on a disk that fails.
+    /// All replicas are there, and the volume is degraded nevertheless: the last in-sync one of a
+    /// mirror is on a disk that fails, a verify found one wrong, or a copy was lost with its node.
     Failing { reason: String },
 }
 
@@ -219,7 +220,9 @@ impl Obstacle {
 /// That another replica may take a bad one's place, if there is one to copy from.
 fn replaced(name: &str, place: &str, has_source: bool, how: &str) -> String {
     match has_source {
-        true => format!("{how}evenkeel replica replace {name} {place}"),
+        true => format!(
+            "{how}evenkeel replica replace {name} {place} (if no other disk has space for it, first: evenkeel disk add)"
+        ),
         false => "no other in-sync replica answers from which a new one could be copied".to_owned(),
     }
 }
@@ -260,8 +263,10 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
         let mut instead = replicas(volume).filter(|r| r.instead_of.as_ref() == Some(&bad.id));
         instead.any(is_to_come)
     };
+    // A spare has nothing to lose.
+    let is_lost = |replica: &ReplicaStatus| replica.lost && replica.state != ReplicaState::Spare;
     let is_bad = |replica: &&ReplicaStatus| {
-        replica.state == ReplicaState::Faulty || replica.lost || is_apart(replica)
+        replica.state == ReplicaState::Faulty || is_lost(replica) || is_apart(replica)
     };
     let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
     let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
@@ -276,13 +281,15 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
 }
 
 /// A replica as commands take it: by its node and disk, or by its identity if another one is on the
-/// same disk.
+/// same disk, or may be.
 fn named(volume: &VolumeStatus, replica: &ReplicaStatus) -> String {
-    let place = output::volume::place(replica);
-    let is_other =
-        |other: &ReplicaStatus| other.id != replica.id && output::volume::place(other) == place;
+    let place = replica.place();
+    let is_other = |other: &ReplicaStatus| {
+        let may_be = replica.disk.is_none() || other.disk.is_none();
+        other.id != replica.id && (other.place() == place || (may_be && other.node == replica.node))
+    };
     match replicas(volume).any(is_other) {
-        true => output::volume::short(&replica.id).to_owned(),
+        true => output::phrases::short(&replica.id).to_owned(),
         false => place,
     }
 }
@@ -304,11 +311,14 @@ fn of_volume(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     if volume.rebuild == RebuildRate::Paused && concerned.any(is_behind) {
         return Some(Obstacle::Paused);
     }
+    // Nothing is to be awaited of a spare.
     let is_there = |replica: &ReplicaStatus| {
-        matches!(replica.state, ReplicaState::InSync | ReplicaState::Spare)
-            && matches!(replica.reach, ReplicaReach::Answers | ReplicaReach::NotNeeded)
+        replica.state == ReplicaState::Spare
+            || (replica.state == ReplicaState::InSync && replica.reach == ReplicaReach::Answers)
     };
-    let is_failing = volume.health == VolumeHealth::Degraded && replicas(volume).all(is_there);
+    let is_failing = volume.health == VolumeHealth::Degraded
+        && !volume.lacks_only_spares
+        && replicas(volume).all(is_there);
     let reason =
         volume.reason.clone().filter(|_| is_failing && !matches!(goal, Goal::Replica(_)))?;
     Some(Obstacle::Failing { reason })
@@ -328,7 +338,7 @@ fn needs_attach(volume: &VolumeStatus, goal: &Goal) -> bool {
 fn lacking(volume: &VolumeStatus, goal: &Goal) -> (String, &'static str, String) {
     let one = replicas(volume).find(|replica| *goal == Goal::Replica(replica.id.clone()));
     let (whose, reason) = match one {
-        Some(one) => (format!("the replica on {} of ", output::volume::place(one)), &one.reason),
+        Some(one) => (format!("the replica on {} of ", one.place()), &one.reason),
         None => (String::new(), &volume.reason),
     };
     let wanted = if goal.is_in_sync() { "in-sync" } else { "degraded" };

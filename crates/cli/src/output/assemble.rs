@@ -7,8 +7,8 @@ use evenkeel_api::types::{
     KeptReplica, SplitBrain, SplitBranch, SplitDifference,
 };
 
+use super::phrases::{short, warnings};
 use super::table::{Align, Table};
-use super::volume::{short, warnings};
 use super::{Painted as _, size, span};
 
 /// Ranges that are shown one by one; `--json` has up to 10,000.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use evenkeel_api::types::ClientCertificateAnswer;
 
-use super::volume::date;
+use super::phrases::date;
 
 /// What was made for a client, and how it is used.
 pub fn certified(answer: &ClientCertificateAnswer, directory: &Path) -> String {

@@ -7,8 +7,9 @@ use evenkeel_api::types::{
     ExaminedReplica, ExaminedSlot, ExaminedView, ReplicaVerdict,
 };
 
+use super::phrases::{short, warnings};
 use super::table::{Align, Table};
-use super::volume::{replica_state, short, warnings};
+use super::volume::replica_state;
 use super::{Painted as _, size, span};
 
 /// Open regions that are named one by one; `--json` has all.
@@ -125,7 +126,7 @@ fn content(replica: &ExaminedReplica) -> String {
         text.push_str(&line("bitmap", &missing(bitmap)));
     }
     if replica.bitmaps.is_empty() {
-        text.push_str(&line("bitmap", "none: no replica lacks anything that is noted here"));
+        text.push_str(&line("bitmap", "none: no replica is marked as out of sync here"));
     }
     text + "\n" + &members(&replica.view)
 }
@@ -199,7 +200,7 @@ fn intents(slot: &ExaminedSlot, replica: &ExaminedReplica) -> String {
 fn missing(bitmap: &ExaminedBitmap) -> String {
     let counts = if bitmap.counts { "" } else { " (of an earlier absence; does not count)" };
     format!(
-        "place {}: replica {} lacks {} blocks, {}, since generation {}{counts}",
+        "place {}: replica {} is out of sync in {} blocks, {}, since generation {}{counts}",
         bitmap.place,
         short(&bitmap.replica),
         bitmap.blocks,
@@ -232,7 +233,7 @@ fn member_cells(mirror: usize, member: &ExaminedMember) -> Vec<String> {
     }
     remarks.extend(member.why.clone());
     remarks
-        .extend(member.missing_since.map(|since| format!("lacks writes since generation {since}")));
+        .extend(member.missing_since.map(|since| format!("out of sync since generation {since}")));
     vec![
         mirror.to_string(),
         short(&member.id).to_owned(),

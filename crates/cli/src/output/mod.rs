@@ -7,6 +7,7 @@ mod colour;
 pub mod examine;
 pub mod harmless;
 pub mod node;
+pub mod phrases;
 pub mod plan;
 pub mod reservation;
 mod size;

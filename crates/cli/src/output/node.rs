@@ -7,8 +7,8 @@ use evenkeel_api::types::{
     NodesAnswer,
 };
 
+use super::phrases::{count, date, moment, warnings};
 use super::table::{Align, Table};
-use super::volume::{count, date, moment, warnings};
 use super::{Painted as _, size, span};
 
 /// This node, then the others, or why they are missing.
@@ -123,8 +123,18 @@ fn liveness(node: &ClusterNode) -> String {
     match (node.alive, node.last_seen) {
         (true, _) if node.answers == Some(false) => "alive, no answer here".bad(),
         (true, _) => "alive".good(),
-        (false, _) if node.here => "alive, not heard yet".bad(),
-        (false, _) if node.unknown => "unknown: not heard yet".bad(),
+        (false, None) if node.here => "alive, no heartbeat received yet".bad(),
+        (false, Some(_)) if node.here => "alive, no heartbeat received lately".bad(),
+        // The coordinator may be cut off from it.
+        (false, moment) if node.answers == Some(true) => {
+            let since = moment.map(|moment| format!(" for {}", ago(moment))).unwrap_or_default();
+            format!("answers here, no heartbeat received by the coordinator{since}").bad()
+        }
+        (false, None) if node.unknown => "unknown: no heartbeat received yet".bad(),
+        (false, Some(moment)) if node.unknown => {
+            format!("unknown: last seen {} ago, before the coordinator stood still", ago(moment))
+                .bad()
+        }
         (false, Some(moment)) => format!("dead (silent for {})", ago(moment)).bad(),
         (false, None) => "dead".bad(),
     }
@@ -147,8 +157,12 @@ fn ago(moment: u64) -> String {
 /// The disks of all nodes.
 pub fn disks(answer: &DisksAnswer) -> String {
     if answer.disks.is_empty() {
-        return "No disk yet. Give one to this node: evenkeel disk add PATH\n".to_owned()
-            + &warnings(&answer.warnings);
+        // Not all nodes may have been asked.
+        let text = match answer.warnings.is_empty() {
+            true => "No disk yet. Give one to this node: evenkeel disk add PATH\n",
+            false => "Of the nodes that have answered none has a disk.\n",
+        };
+        return text.to_owned() + &warnings(&answer.warnings);
     }
     let mut table = Table::new(&[
         ("NODE", Align::Left),

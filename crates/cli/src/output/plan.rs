@@ -2,9 +2,10 @@
 
 use evenkeel_api::types::{LeftMirror, LostReplica, Plan, Registrant};
 
+use super::phrases::{count, short};
 use super::size;
 use super::table::{Align, Table};
-use super::volume::{count, reached, replica_state, short};
+use super::volume::{reached, replica_state};
 
 /// The replicas that would go, and what would be left.
 pub fn plan(plan: &Plan) -> String {

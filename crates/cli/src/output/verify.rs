@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use evenkeel_api::types::{
-    CoveredReplica, Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica,
+    CoveredReplica, ReplicaStatus, Verify, VerifyState, VolumeStatus, WrongRange, WrongReplica,
 };
 
-use super::volume::{moment, percent, place, short};
+use super::phrases::{moment, percent, short};
 use super::{size, span};
 
 /// What a verify has found: in all, on each replica, and where.
@@ -116,7 +116,7 @@ fn only_one_left(verify: &Verify, volume: &VolumeStatus) -> Option<String> {
     let mut left = Vec::new();
     for mirror in &volume.mirrors {
         let mut of_mirror = mirror.replicas.iter().filter(|replica| is_covered(&replica.id));
-        left.extend(of_mirror.next().map(place));
+        left.extend(of_mirror.next().map(ReplicaStatus::place));
         if of_mirror.next().is_some() {
             return None;
         }
@@ -204,7 +204,9 @@ fn line(range: &WrongRange, volume: &VolumeStatus) -> String {
 /// A replica by its node and disk, as far as they are known.
 fn name(id: &str, volume: &VolumeStatus) -> String {
     let mut replicas = volume.mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    replicas.find(|replica| replica.id == id).map_or_else(|| short(id).to_owned(), place)
+    replicas
+        .find(|replica| replica.id == id)
+        .map_or_else(|| short(id).to_owned(), ReplicaStatus::place)
 }
 
 #[cfg(test)]

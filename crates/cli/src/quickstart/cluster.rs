@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 
 /// How long a node may take to answer after its start.
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a node may take to end when asked.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Lines of its log that are shown when something failed.
@@ -49,7 +49,9 @@ impl Node {
         let text = format!(
             "name = \"{name}\"\ncluster = \"quickstart\"\nstate = \"{path}/state\"\n\
              runtime = \"{path}/run\"\n\n\
-             [coordinator]\n{role}\n"
+             [coordinator]\n{role}\n\n\
+             # A disk that stalls is no fault to show; a node that is killed is seen at once.\n\
+             [times]\ndeadline_ms = 30000\n"
         );
         fs::write(directory.join("evenkeel.toml"), text).map_err(failed)?;
         let socket = directory.join("run/api.sock");

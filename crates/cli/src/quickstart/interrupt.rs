@@ -1,7 +1,6 @@
-//! Ctrl-C: noticed at once, acted upon between steps, so that everything is cleaned up.
+//! Ctrl-C and SIGTERM: noticed at once, acted upon between steps, so that everything is cleaned up.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
@@ -13,7 +12,25 @@ use crate::failure::Failure;
 /// Whether somebody wants an end.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
-    wanted: Arc<AtomicBool>,
+    /// By which signal; nothing until then.
+    wanted: Arc<OnceLock<Signal>>,
+}
+
+/// What ends a quickstart early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    ControlC,
+    Terminate,
+}
+
+impl Signal {
+    /// Its name for people.
+    fn name(self) -> &'static str {
+        match self {
+            Self::ControlC => "Ctrl-C",
+            Self::Terminate => "SIGTERM",
+        }
+    }
 }
 
 impl Interrupt {
@@ -23,7 +40,7 @@ impl Interrupt {
     /// If the system refuses.
     pub fn watch() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::new("cannot watch for Ctrl-C", error);
-        let wanted = Arc::new(AtomicBool::new(false));
+        let wanted = Arc::new(OnceLock::new());
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let entered = runtime.enter();
         let mut control_c = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -33,11 +50,11 @@ impl Interrupt {
         std::thread::spawn(move || {
             runtime.block_on(async {
                 loop {
-                    tokio::select! {
-                        _ = control_c.recv() => {}
-                        _ = terminate.recv() => {}
-                    }
-                    if flag.swap(true, Ordering::Relaxed) {
+                    let caught = tokio::select! {
+                        _ = control_c.recv() => Signal::ControlC,
+                        _ = terminate.recv() => Signal::Terminate,
+                    };
+                    if flag.set(caught).is_err() {
                         eprintln!("Still cleaning up; this takes a few seconds.");
                     }
                 }
@@ -48,7 +65,7 @@ impl Interrupt {
 
     /// Whether somebody wants an end.
     pub fn wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed)
+        self.wanted.get().is_some()
     }
 
     /// Ends the work if somebody wants that.
@@ -56,10 +73,9 @@ impl Interrupt {
     /// # Errors
     /// With [`Exit::Interrupted`] if so.
     pub fn check(&self) -> Result<(), Failure> {
-        if self.wanted() {
-            return Err(Failure::new("stopped by Ctrl-C", "").exit(Exit::Interrupted));
-        }
-        Ok(())
+        let Some(caught) = self.wanted.get() else { return Ok(()) };
+        let what = format!("stopped by {}", caught.name());
+        Err(Failure::new(what, "").exit(Exit::Interrupted))
     }
 
     /// Waits until somebody wants an end.
@@ -72,7 +88,7 @@ impl Interrupt {
     /// Tries until it is so; `None` of `look` means: not yet.
     ///
     /// # Errors
-    /// If it takes too long, or by Ctrl-C.
+    /// If it takes too long, or if somebody wants an end.
     pub fn poll<T>(
         &self,
         what: &str,
@@ -93,3 +109,6 @@ impl Interrupt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

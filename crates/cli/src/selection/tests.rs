@@ -1,4 +1,4 @@
-use evenkeel_api::types::{NodeRef, WantedStatus};
+use evenkeel_api::types::{NodeRef, PrimaryStatus, WantedStatus};
 
 use super::*;
 use crate::output::volume::tests::volume;
@@ -85,4 +85,14 @@ fn of_each_pattern_it_is_known_whether_it_matches_anything() {
     // One that is well is there.
     assert_eq!(missing(true), ["nope", "x?"]);
     assert!(Selection::new(&[], false).missing(&volumes).is_empty());
+}
+
+/// The others answer, and who uses it there waits, or gets errors.
+#[test]
+fn a_shared_volume_wants_attention_while_one_of_its_primaries_is_silent() {
+    let mut shared = named("vm", VolumeHealth::InSync);
+    assert!(is_healthy(&shared));
+    let silent = PrimaryStatus { alive: false, here: false, ..shared.primaries[0].clone() };
+    shared.primaries.push(silent);
+    assert!(!is_healthy(&shared));
 }

@@ -108,6 +108,56 @@ fn a_frozen_coordinator_does_not_take_others_for_dead() {
     assert!(!bench.may_live("beta"));
 }
 
+/// Nobody knows of a node that was not heard since; and what it sent last may have waited to be read.
+#[test]
+fn after_the_coordinator_stood_still_no_node_is_called_alive_before_it_was_heard_for_sure() {
+    let mut bench = Bench::with_beta(false);
+    bench.listen(1);
+    assert!(bench.liveness.is_alive("alpha") && bench.liveness.is_alive("beta"));
+    bench.now += 60;
+    assert!(bench.may_live("beta"));
+    assert!(!bench.liveness.is_alive("alpha") && !bench.liveness.is_alive("beta"));
+    bench.liveness.heard("alpha", at(bench.now));
+    bench.liveness.heard("beta", at(bench.now));
+    assert!(!bench.liveness.is_alive("beta"), "it may have sent that long ago");
+    assert_eq!(bench.liveness.last_proved("beta"), Some(at(0)));
+    bench.listen(1);
+    assert!(bench.liveness.is_alive("alpha") && !bench.liveness.is_alive("beta"));
+    assert_eq!(bench.liveness.last_proved("alpha"), Some(at(bench.now)));
+    bench.listen(9);
+    assert!(!bench.may_live("beta") && !bench.liveness.is_alive("beta"));
+    // It has come back.
+    bench.liveness.heard("beta", at(bench.now));
+    assert!(bench.liveness.is_alive("beta"));
+}
+
+/// One heartbeat that waited to be read in each of two pauses, and one of a node that was never
+/// heard before, say nothing of now.
+#[test]
+fn what_is_heard_once_after_each_pause_is_no_proof() {
+    let mut bench = Bench::with_beta(false);
+    for _ in 0..2 {
+        bench.now += 60;
+        bench.liveness.heard("beta", at(bench.now));
+        bench.liveness.heard("gamma", at(bench.now));
+        assert!(bench.may_live("beta") && !bench.liveness.is_alive("beta"));
+        assert_eq!(bench.liveness.last_proved("gamma"), None);
+    }
+    // What comes later was not waiting.
+    bench.now += 3;
+    bench.liveness.heard("gamma", at(bench.now));
+    assert!(bench.liveness.is_alive("gamma") && !bench.liveness.is_alive("beta"));
+}
+
+/// It has read nothing for less time than a silent node is alive for.
+#[test]
+fn a_coordinator_that_paused_for_a_moment_knows_who_is_alive() {
+    let mut bench = Bench::with_beta(false);
+    bench.listen(1);
+    bench.now += 4;
+    assert!(bench.may_live("beta") && bench.liveness.is_alive("beta"));
+}
+
 #[test]
 fn nothing_is_saved_while_all_are_heard_or_dead() {
     let mut bench = Bench::with_beta(false);

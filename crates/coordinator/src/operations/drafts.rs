@@ -1,10 +1,10 @@
-//! Volumes that are about to be made.
+//! Volumes that are being created.
 //!
-//! The replicas of a volume are made before its record. If their node dies in between, or the
-//! answer to it is lost, they would belong to nothing for ever. So a draft is noted first: it
-//! becomes the volume, or is given up, once and for all, and then its replicas are deleted, if they
-//! have not been used: a database that was restored from a backup may hold a draft that has
-//! become a volume since.
+//! A node creates a volume's replicas before the coordinator records the volume. If the node dies
+//! in between, or the answer is lost, the replicas would belong to nothing for ever. So the node
+//! records a draft first: it becomes the volume, or is given up for good. Then its replicas are
+//! deleted, unless they have been used: a database that was restored from a backup may hold a draft
+//! that has become a volume since.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::transaction::{Planned, Transaction};
 /// Most that one commit of a sweep gives up.
 const MAX_SWEPT: usize = 16;
 
-/// Who makes a volume.
+/// The daemon that is creating the replicas of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Draft {
     node: String,
@@ -66,7 +66,7 @@ pub fn take(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
     Ok(found)
 }
 
-/// Gives up what daemons were making that have ended, or have not been heard of for the expiry
+/// Gives up what daemons were making that have ended, or have not been heard for the expiry
 /// time: drafts, and replicas that no view holds. One that lives on all the same is refused its
 /// volume, and makes it anew. `true`: something is to be committed, and there may be more.
 pub fn sweep(transaction: &mut Transaction<'_>) -> Planned<bool> {
@@ -97,7 +97,7 @@ fn is_dead(transaction: &mut Transaction<'_>, volume: &str) -> Planned<bool> {
     }
 }
 
-/// Whether an incarnation of a node's daemon has ended, or has not been heard of for the expiry
+/// Whether an incarnation of a node's daemon has ended, or has not been heard for the expiry
 /// time.
 pub fn is_over(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<bool> {
     let same_incarnation =

@@ -1,13 +1,13 @@
-//! What is to become of replicas that nodes find on their disks.
+//! What nodes are to do with replicas that they find on their disks.
 //!
-//! An answer may be old when it is acted on: the volume may have been put together from its disks
-//! meanwhile. So whoever deletes a replica has it discarded first. That decides: it is refused if
-//! the replica has a volume by now, and no volume takes the replica up until it is deleted.
+//! An answer may be old when the node acts on it: the volume may have been assembled from its disks
+//! meanwhile. So before a node deletes a replica it sends `Discard`, which decides: it is refused
+//! if the replica has a volume by now, and no volume takes the replica up until it is deleted.
 //!
-//! What is stored may be old, too: a backup that was put back. Then a replica that was in the
-//! making is a volume's by now, maybe its only one, and a volume that was deleted has come back
-//! from its disks. The disk tells: whoever has a replica discarded says which view it has adopted
-//! last, and it is refused if that is none that this coordinator knows of.
+//! The store may be old, too: a restored backup. Then a replica that was being created is a
+//! volume's by now, maybe its only one, and a deleted volume may have been assembled from its
+//! disks. So `Discard` carries the view that the disk has adopted last, and is refused if this
+//! coordinator does not know that view.
 
 use evenkeel_core::{Generation, View};
 

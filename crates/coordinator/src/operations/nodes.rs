@@ -1,4 +1,4 @@
-//! Members: who lives, and what the cluster is called.
+//! Members: registration, heartbeats, and the cluster's name.
 
 use std::collections::BTreeMap;
 
@@ -78,9 +78,9 @@ pub fn nodes(transaction: &mut Transaction<'_>) -> Planned<Vec<NodeLiveness>> {
     transaction.names(Space::Silent)?;
     for id in transaction.names(Space::Nodes)? {
         let Some(node) = transaction.node(&id)? else { continue };
-        let last_seen = transaction.memory.liveness.last_seen(&id).map(|at| at.unix);
+        let last_seen = transaction.memory.liveness.last_proved(&id).map(|at| at.unix);
         let may_live = transaction.may_live(&id)?;
-        let alive = last_seen.is_some() && may_live;
+        let alive = transaction.memory.liveness.is_alive(&id);
         let coordinator = id == transaction.memory.identity.here.to_string();
         nodes.push(NodeLiveness { node, alive, may_live, last_seen, coordinator });
     }

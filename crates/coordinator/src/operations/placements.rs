@@ -1,9 +1,9 @@
-//! Replicas that join a volume and leave it: where they are, in step with the views.
+//! Where the replicas of volumes are, in step with the views.
 //!
-//! A replica is made on its disk before a view holds it. If its maker dies in between, or the
-//! answer to the view is lost, it would belong to nothing for ever. So its place is noted first; a
-//! view that holds it makes it the volume's, or it is given up, once and for all: no view may add
-//! it then.
+//! A node creates a replica on its disk before a view names it. If the node dies in between, or the
+//! answer to the view is lost, the replica would belong to nothing for ever. So the node records
+//! its place first. A view that names the replica makes it the volume's; or it is given up for
+//! good, and no view may add it any more.
 
 use evenkeel_core::{NodeId, ReplicaId, View};
 
@@ -169,8 +169,8 @@ pub fn forget_unmade(transaction: &mut Transaction<'_>, volume: &str) -> Planned
 }
 
 /// Notes who joins a volume by its next view and who leaves it, who uses it, and where it is meant
-/// to be attached: whoever had attached it before, and comes back, is told. `false`: the view adds
-/// a replica that was given up, or never placed.
+/// to be attached: whoever had attached it before, and comes back, learns of it. `false`: the view
+/// adds a replica that was given up, or never placed.
 pub fn follow(
     transaction: &mut Transaction<'_>,
     (newest, next): (&View, &View),

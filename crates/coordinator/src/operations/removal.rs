@@ -6,7 +6,7 @@ use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
 use crate::{Answer, PlacedReplica, RemovedNode};
 
-/// The newest of them that are told to the others.
+/// The newest of them that the others are sent.
 const MAX_TOLD: usize = 1024;
 /// Most volumes that are changed by one commit.
 const MAX_CHANGED: usize = 32;

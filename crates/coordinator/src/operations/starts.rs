@@ -1,4 +1,4 @@
-//! The present start of each node, and who may ask for what.
+//! The present start of each node, and which requests a caller may send.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{Answer, Caller, NodeRecord, Registration, Request};
 /// earlier one may have been on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
-/// Most members of a cluster. Each of them is told of all of them, so that many more would be a
+/// Most members of a cluster. Each of them gets the list of all of them, so that many more would be a
 /// burden; and a member that invents others fills neither the store nor their memory.
 const MAX_NODES: usize = 1024;
 
@@ -74,7 +74,7 @@ fn is_own(request: &Request, caller: &Caller, node: &str) -> bool {
     }
 }
 
-/// Notes where another start speaks in a node's name; tells where the present one is.
+/// Notes the address of another start in a node's name; returns that of the present one.
 fn note_other(transaction: &mut Transaction<'_>, caller: &Caller) -> String {
     let node = caller.node.to_string();
     let at = transaction.memory.place(&node);
@@ -143,7 +143,7 @@ fn heard(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Pla
     })
 }
 
-/// What a start is told that was not admitted.
+/// The answer to a start that is not admitted.
 fn not_admitted(
     transaction: &mut Transaction<'_>,
     verdict: Verdict,

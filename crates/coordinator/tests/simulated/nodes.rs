@@ -8,11 +8,10 @@ use evenkeel_coordinator::{
     PlacedReplica, Registration, Request, Shown, Standing, StartId, StoredVolume, ViewText,
     VolumeRecord, WantedOn, Wish,
 };
-use evenkeel_core::view::{self, Newcomer, Role};
+use evenkeel_core::view::{Newcomer, Role};
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, History as Line, Incarnation, IntentLayout,
-    MirrorView, NodeId, PrimaryId, PrimaryRecord, Protocol, RebuildLimit, ReplicaId, ReplicaRecord,
-    ReplicaState, View, VolumeId,
+    CoordinatorId, Geometry, History as Line, Incarnation, MirrorView, NodeId, PrimaryId,
+    PrimaryRecord, ReplicaId, ReplicaRecord, ReplicaState, View, VolumeId,
 };
 
 use crate::cluster::{Answered, Cluster};
@@ -675,7 +674,8 @@ impl World {
     }
 
     /// A process ends. Mostly another one starts in its place, sometimes under a name that others
-    /// want, too; or a copy starts beside it; or the node is gone, and another one joins by its name.
+    /// want, too; or a copy starts beside it; or the node is gone, and another one joins by its
+    /// name.
     fn end_one(&mut self) {
         let which = self.cluster.random.index(self.processes.len());
         let process = &mut self.processes[which];
@@ -733,33 +733,12 @@ fn is_sibling(one: &StoredVolume, other: &StoredVolume) -> bool {
 }
 
 fn first_view(volume: VolumeId, replica: ReplicaId, node: NodeId) -> View {
-    let record = ReplicaRecord {
-        id: replica,
-        node,
-        state: ReplicaState::InSync,
-        since: Generation(1),
-        incarnation: Incarnation(0),
-        cause: view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
-    };
-    View {
+    let record = ReplicaRecord::first(replica, node);
+    View::first(
         volume,
-        generation: Generation(1),
-        parent: Generation(0),
-        history: Line(7),
-        coordinator: CoordinatorId(9),
-        epochs: Vec::new(),
-        geometry: Geometry { size: 1 << 20, block_size: 4096, chunk: 65536 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
-        intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: vec![MirrorView { replicas: vec![record] }],
-        primaries: Vec::new(),
-    }
+        Line(7),
+        CoordinatorId(9),
+        Geometry { size: 1 << 20, block_size: 4096, chunk: 65536 },
+        vec![MirrorView { replicas: vec![record] }],
+    )
 }

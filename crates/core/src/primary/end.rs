@@ -1,6 +1,6 @@
 //! The detach, and every other end of a primary.
 
-use super::io::RequestNumber;
+use super::io::{Origin, RequestNumber};
 use super::views::edits::Edit;
 use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
@@ -17,11 +17,11 @@ const PATIENCE: u32 = 3;
 pub(super) struct Detaching {
     command: CommandId,
     since: Instant,
-    step: Step,
+    phase: DetachPhase,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum DetachPhase {
     /// Everything under way ends.
     Draining,
     /// All members flush.
@@ -36,7 +36,7 @@ impl<P: Payload> Primary<P> {
             Phase::Serving => {
                 self.scrub.wind_up(cx.now);
                 self.io.fail_early(cx, RequestError::Detached, |_| true);
-                let detaching = Detaching { command, since: cx.now, step: Step::Draining };
+                let detaching = Detaching { command, since: cx.now, phase: DetachPhase::Draining };
                 self.enter(cx, Phase::Detaching(detaching));
             }
             Phase::Detaching(_) => {
@@ -52,7 +52,7 @@ impl<P: Payload> Primary<P> {
 
     /// Whether the swap that gives up the volume may have been sent.
     pub(super) fn is_giving_up(&self) -> bool {
-        matches!(&self.phase, Phase::Detaching(Detaching { step: Step::GivingUp, .. }))
+        matches!(&self.phase, Phase::Detaching(Detaching { phase: DetachPhase::GivingUp, .. }))
     }
 
     /// Takes a detach as far as it goes now.
@@ -67,18 +67,18 @@ impl<P: Payload> Primary<P> {
         if late {
             return self.end(cx, EndReason::DetachedUnclean);
         }
-        match detaching.step {
-            Step::Draining if self.io.is_over() => {
+        match detaching.phase {
+            DetachPhase::Draining if self.io.is_over() => {
                 let (io, lower) = &mut self.io();
-                let flush = io.accept(cx, lower, None, HostId(0), Operation::Flush);
-                self.detach_step(Step::Flushing(flush));
+                let flush = io.accept(cx, lower, None, Origin::ITSELF, Operation::Flush);
+                self.go_on_detaching(DetachPhase::Flushing(flush));
                 self.dispatch_ready(cx);
             }
-            Step::Flushing(number) if !self.io.is_under_way(number) => {
+            DetachPhase::Flushing(number) if !self.io.is_under_way(number) => {
                 if self.io.is_unflushed() {
                     return self.end(cx, EndReason::DetachedUnclean);
                 }
-                self.detach_step(Step::GivingUp);
+                self.go_on_detaching(DetachPhase::GivingUp);
                 self.views.edit(Edit::Detach);
                 self.advance_change(cx);
             }
@@ -86,9 +86,9 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    fn detach_step(&mut self, step: Step) {
+    fn go_on_detaching(&mut self, phase: DetachPhase) {
         if let Phase::Detaching(detaching) = &mut self.phase {
-            detaching.step = step;
+            detaching.phase = phase;
         }
     }
 

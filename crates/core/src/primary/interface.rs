@@ -21,8 +21,25 @@ pub enum PrimaryEvent<P> {
         request: RequestId,
         /// Who asks, by the name under which it may reserve the volume.
         host: HostId,
+        /// Over which path it asks.
+        path: PathNumber,
         /// What is asked.
         operation: Operation<P>,
+    },
+    /// Whoever asked gives a request up. If no replica was sent anything of it but reads to compare,
+    /// it is answered by [`RequestError::Cancelled`] now and has no effect. Otherwise it runs, and
+    /// has its own answer. One that is answered is of no interest.
+    Cancel {
+        /// Which.
+        request: RequestId,
+    },
+    /// Tell by one [`PrimaryEffect::Drained`] when nothing is under way any more that was asked over
+    /// this path: not only answered, but carried out by every member, or by none. Whatever is asked
+    /// over it meanwhile counts too. If the primary ends before, nothing is told: what it has sent
+    /// ends when the members adopt the next view.
+    Drain {
+        /// Which.
+        path: PathNumber,
     },
     /// The connection asked for by [`PrimaryEffect::Connect`] is there.
     LinkUp {
@@ -123,6 +140,11 @@ pub enum PrimaryEffect<P> {
         request: RequestId,
         /// The answer.
         result: Result<Reply<P>, RequestError>,
+    },
+    /// Nothing that was asked over this path is under way any more: see [`PrimaryEvent::Drain`].
+    Drained {
+        /// Which.
+        path: PathNumber,
     },
     /// Say something to a replica. Messages on one link arrive in their order or not at all.
     Send {
@@ -334,6 +356,20 @@ pub enum Waiting {
     Coordinator,
 }
 
+/// For what requests wait at present, and for how long they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PresentWait {
+    /// For what.
+    pub why: Waiting,
+    /// Since when for that. Requests may have waited for something else before.
+    pub since: Instant,
+    /// Since when it counts towards the volume's limit, whatever they waited for; while requests
+    /// fail, since when they do.
+    pub counted_from: Instant,
+    /// The limit is over: requests fail until the obstacle is gone.
+    pub is_over: bool,
+}
+
 /// A primary's state, for status displays.
 #[derive(Debug, Clone)]
 pub struct PrimaryStatus {
@@ -342,7 +378,7 @@ pub struct PrimaryStatus {
     /// Whether it accepts requests.
     pub serving: bool,
     /// What requests wait for, and since when.
-    pub waiting: Option<(Waiting, Instant)>,
+    pub waiting: Option<PresentWait>,
     /// Each replica of the view, in its order.
     pub replicas: Vec<PeerStatus>,
     /// Requests of clients that are not answered.

@@ -31,7 +31,7 @@ mod views;
 pub use self::scrub::verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 pub use interface::*;
 
-use self::io::{Asked, Client, Io, Lower};
+use self::io::{Asked, Client, Io, Lower, Origin};
 use self::membership::Membership;
 use self::scrub::Scrub;
 use self::views::Views;
@@ -43,11 +43,13 @@ use crate::payload::Payload;
 use crate::time::Instant;
 use core::ops::ControlFlow;
 use core::time::Duration;
+use std::rc::Rc;
 
 /// Runs the mirrors of one attached volume. See the module's documentation.
 #[derive(Debug)]
 pub struct Primary<P> {
-    config: PrimaryConfig,
+    /// Shared with the [`Context`] of each step: to copy it would cost as much as a short step.
+    config: Rc<PrimaryConfig>,
     phase: Phase,
     membership: Membership,
     views: Views,
@@ -110,7 +112,7 @@ type Flow = ControlFlow<EndReason>;
 /// and where effects go.
 struct Context<'a, P> {
     now: Instant,
-    config: PrimaryConfig,
+    config: Rc<PrimaryConfig>,
     stage: Stage,
     clock: Clock,
     effects: &'a mut Vec<PrimaryEffect<P>>,
@@ -144,7 +146,7 @@ impl<P: Payload> Primary<P> {
     #[must_use]
     pub fn new(config: PrimaryConfig, now: Instant) -> Self {
         Self {
-            config,
+            config: Rc::new(config),
             phase: Phase::Idle,
             membership: Membership::new(now),
             views: Views::new(now),
@@ -167,10 +169,18 @@ impl<P: Payload> Primary<P> {
         }
         match event {
             PrimaryEvent::Start => self.start(cx),
-            PrimaryEvent::Request { request, host, operation } => {
+            PrimaryEvent::Request { request, host, path, operation } => {
                 let client = Client { request, since: cx.now };
                 let (io, lower) = &mut self.io();
-                io.request(cx, lower, Asked { client, host, operation });
+                io.request(cx, lower, Asked { client, origin: Origin { host, path }, operation });
+            }
+            PrimaryEvent::Cancel { request } => {
+                let (io, lower) = &mut self.io();
+                io.cancel(cx, lower, request);
+            }
+            PrimaryEvent::Drain { path } => {
+                let (io, lower) = &mut self.io();
+                io.drain_path(cx, lower, path);
             }
             PrimaryEvent::LinkUp { replica, link } => self.link_up(cx, replica, link),
             PrimaryEvent::LinkDown { replica, link } => self.link_down(cx, replica, link),
@@ -189,7 +199,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn context<'a>(&self, now: Instant, effects: &'a mut Vec<PrimaryEffect<P>>) -> Context<'a, P> {
-        let (config, stage, clock) = (self.config, self.phase.stage(), self.clock);
+        let (config, stage, clock) = (Rc::clone(&self.config), self.phase.stage(), self.clock);
         Context { now, config, stage, clock, effects }
     }
 
@@ -253,6 +263,7 @@ impl<P: Payload> Primary<P> {
         self.advance_check(cx);
         let (io, lower) = &mut self.io();
         io.advance_cluster_locks(cx, lower);
+        io.tell_drained(cx);
         self.advance_detach(cx);
         let (scrub, io, lower) = &mut self.rooms();
         scrub.take_findings(io, lower);

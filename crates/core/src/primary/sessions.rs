@@ -268,7 +268,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn watch_member(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let settings = self.config.settings;
+        let grace = self.config.settings.reconnect_grace;
         let is_late = self.is_late(replica, cx.now, 1);
         if self.is_late(replica, cx.now, 2)
             && let Some(link) = self.membership.known(replica).and_then(Peer::open_link)
@@ -291,7 +291,7 @@ impl<P: Payload> Primary<P> {
         {
             cx.send(link, Message::Ping { generation, number }, None);
         }
-        let cause = peer.cause_to_leave(cx.now, settings.reconnect_grace);
+        let cause = peer.cause_to_leave(cx.now, grace);
         if let Some(cause) = cause {
             self.views.wants_to_leave(replica, cause);
         }

@@ -1,11 +1,11 @@
 //! The types through which a driver and a replica talk.
 
-use super::intent_log::OpenRegions;
-use super::missing::{FoundPage, MissingPage};
+use super::log::{FoundPage, MissingPage, OpenRegions};
 use crate::ids::*;
 use crate::incarnations::Incarnations;
-use crate::message::{Message, RebuildProgress};
+use crate::message::{Failure, Message, RebuildProgress};
 use crate::operation::Extent;
+use crate::payload::Payload;
 use crate::range_lock::LockNumber;
 use crate::settings::Settings;
 use crate::view::View;
@@ -261,4 +261,32 @@ pub struct ReplicaConfig {
     pub settings: Settings,
     /// Whether its disk makes a single write durable (forced unit access) for less than a flush.
     pub has_fua: bool,
+}
+
+impl From<DiskError> for Failure {
+    fn from(error: DiskError) -> Self {
+        match error {
+            DiskError::Medium | DiskError::Lost => Self::Medium,
+            DiskError::Damaged => Self::Damaged,
+            DiskError::NoSpace => Self::NoSpace,
+        }
+    }
+}
+
+impl<P: Payload> DiskAction<P> {
+    /// The range of data that it is about (offset and length in bytes), and whether it changes that;
+    /// `None`: it is about no data, or all of them.
+    pub fn range(&self) -> Option<(u64, u32, bool)> {
+        match self {
+            Self::Write { offset, payload, .. } => Some((*offset, payload.length(), true)),
+            Self::Zero { offset, length, .. } => Some((*offset, *length, true)),
+            Self::Read { offset, length } | Self::Map { offset, length } => {
+                Some((*offset, *length, false))
+            }
+            Self::Flush { .. }
+            | Self::SaveView(..)
+            | Self::SaveIntents(_)
+            | Self::SaveMissing(_) => None,
+        }
+    }
 }

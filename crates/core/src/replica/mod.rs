@@ -1,80 +1,79 @@
 //! A replica: guards one full copy of one mirror on one disk.
 //!
-//! It runs an operation only in the generation that it has adopted ([`adopting`]), keeps
-//! overlapping ones apart and in order ([`operations`]), shares device flushes among those who
-//! wait for one ([`flush`]), and, when it lacks data, pulls it from an in-sync replica
-//! ([`rebuild`]).
+//! What it knows is in five rooms with fields that nobody else sees, and each uses only those
+//! before it: [`views`] the view that is adopted and the one that is being adopted, [`sessions`] who
+//! is connected, [`log`] which writes others may lack, [`data`] what is under way on the disk,
+//! [`rebuilds`] what is pulled from an in-sync replica when data are lacking here. A method takes
+//! the lower rooms that it uses, and tells its caller what a higher one has to do; only the data have a
+//! rebuild do its part at once, as a [`data::Copier`]. [`Replica`] has
+//! what all share, routes events, and does what follows for several rooms: it adopts views
+//! ([`adopting`]) and closes links ([`linking`]).
 
 mod adopting;
-mod adoption;
-mod cluster_locking;
-mod cluster_locks;
-mod flush;
-mod flush_queue;
-mod intent_log;
-mod intent_work;
-mod intents;
+mod data;
 mod interface;
 mod invariants;
-mod missing;
-mod operations;
-mod rebuild;
-mod rebuilding;
+mod linking;
+mod log;
+mod rebuilds;
 mod sessions;
-mod slots;
+mod views;
 
-pub use intent_log::{ALL_OPEN, OpenRegions};
+use std::rc::Rc;
+
+pub use self::log::{ALL_OPEN, FoundPage, MissingPage, OpenRegions};
 pub use interface::*;
-pub use missing::{FoundPage, MissingPage};
 
-use self::adoption::Adoption;
-use self::cluster_locks::ClusterLocks;
-use self::flush_queue::FlushQueue;
-use self::intent_work::IntentWork;
-use self::missing::Missing;
-use self::operations::Operations;
-use self::rebuild::Rebuild;
-use self::sessions::{Asked, Confirmations, Links, Recorded};
-use self::slots::IntentSlots;
+use self::data::{Data, FlushWaiter, Lower};
+use self::log::Log;
+use self::rebuilds::{Below, Rebuilds};
+use self::sessions::{Asked, Sessions};
+use self::views::Views;
 use crate::ids::*;
 use crate::message::Message;
 use crate::payload::Payload;
-use crate::settings::BLOCK;
+use crate::settings::Settings;
 use crate::time::Instant;
-use crate::view::{ReplicaRecord, ReplicaState, View};
+use crate::view::View;
 
 /// Guards one full copy of one mirror on one disk. See the module's documentation.
 #[derive(Debug)]
 pub struct Replica<P> {
-    config: ReplicaConfig,
-    /// The adopted view: the one in the superblocks.
-    view: View,
-    links: Links,
-    /// The permission that each primary may still hold.
-    confirmations: Confirmations,
-    operations: Operations<P>,
-    flushes: FlushQueue,
-    intents: IntentSlots,
-    intent_work: IntentWork,
-    /// What other replicas lack, and this one while it is not in-sync.
-    missing: Missing,
-    cluster_locks: ClusterLocks,
-    /// The incarnations that the superblocks list.
-    recorded: Recorded,
-    adoption: Adoption,
-    rebuild: Option<Rebuild>,
+    me: Rc<Me>,
+    views: Views,
+    sessions: Sessions,
+    log: Log,
+    data: Data<P>,
+    rebuilds: Rebuilds,
     last_number: u64,
-    bytes_written: u64,
     disk_errors: u64,
 }
 
-/// The present moment, and where effects go.
+/// What stays as it is while a replica is open.
+#[derive(Debug)]
+struct Me {
+    id: ReplicaId,
+    boot: BootId,
+    has_fua: bool,
+    settings: Settings,
+}
+
+/// What all parts of a replica share during one step: the present moment, who it is, the numbers
+/// that it gives, and where effects go.
 struct Context<'a, P> {
     now: Instant,
+    me: Rc<Me>,
+    last_number: u64,
     effects: &'a mut Vec<ReplicaEffect<P>>,
 }
 
 impl<P> Context<'_, P> {
+    /// A number that was not given before.
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     fn send(&mut self, link: LinkId, message: Message, payload: Option<P>) {
         self.effects.push(ReplicaEffect::Send { link, message, payload });
     }
@@ -88,39 +87,31 @@ impl<P> Context<'_, P> {
     }
 }
 
+/// Somebody broke the protocol: its link is to be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Violation;
+
+/// Whether what somebody says is to be listened to. It is the last that is done about a message.
+type Obeyed = Result<(), Violation>;
+
 impl<P: Payload> Replica<P> {
     /// A replica that has just been opened; its view is the one read from its superblock.
     #[must_use]
     pub fn new(config: ReplicaConfig, now: Instant) -> Self {
-        let view = config.view.clone();
-        let confirmations = Confirmations::at_start(&view, now);
-        let size = view.replica_size();
-        let intents = IntentSlots::new(&view, &config.open_regions, now);
-        let blocks = size.div_ceil(u64::from(BLOCK));
-        let missing = view.replica(config.id).map_or_else(Missing::default, |(mirror, _)| {
-            Missing::found(&view.mirrors[mirror], config.id, &config.missing, blocks)
-        });
-        let recorded = Recorded::found(config.incarnation, config.incarnations);
-        let mut replica = Self {
-            config,
-            view,
-            links: Links::default(),
-            confirmations,
-            operations: Operations::default(),
-            flushes: FlushQueue::default(),
-            intents,
-            intent_work: IntentWork::default(),
-            missing,
-            cluster_locks: ClusterLocks::default(),
-            recorded,
-            adoption: Adoption::default(),
-            rebuild: None,
+        let sessions = Sessions::new(&config, now);
+        let ReplicaConfig { id, boot, view, settings, has_fua, .. } = config;
+        let views = Views::new(id, view);
+        let log = Log::new(id, &views, (&config.open_regions, &config.missing), now);
+        Self {
+            me: Rc::new(Me { id, boot, has_fua, settings }),
+            views,
+            sessions,
+            log,
+            data: Data::default(),
+            rebuilds: Rebuilds::default(),
             last_number: 0,
-            bytes_written: 0,
             disk_errors: 0,
-        };
-        replica.distrust_open_regions();
-        replica
+        }
     }
 
     /// Handles one event; what is to be done about it is appended to `effects`.
@@ -130,21 +121,33 @@ impl<P: Payload> Replica<P> {
         event: ReplicaEvent<P>,
         effects: &mut Vec<ReplicaEffect<P>>,
     ) {
-        let cx = &mut Context { now, effects };
+        let (me, last_number) = (self.me.clone(), self.last_number);
+        let cx = &mut Context { now, me, last_number, effects };
         match event {
-            ReplicaEvent::LinkOpened { link } => self.links.opened(link),
+            ReplicaEvent::LinkOpened { link } => self.sessions.opened(link),
             ReplicaEvent::LinkClosed { link } => self.link_closed(cx, link),
-            ReplicaEvent::SourceLink { replica, link } => self.source_link(cx, replica, link),
+            ReplicaEvent::SourceLink { replica, link } => {
+                let (rebuilds, below) = &mut self.rebuilds();
+                rebuilds.source_link(cx, below, replica, link);
+            }
             ReplicaEvent::Message { link, message, payload } => {
-                self.message(cx, link, message, payload);
+                let obeyed = self.message(cx, link, message, payload);
+                self.drop_violator(cx, link, obeyed);
             }
             ReplicaEvent::Disk { ticket, outcome } => self.disk_done(cx, ticket, outcome),
-            ReplicaEvent::FlushFailed => self.flush_failed(cx),
+            ReplicaEvent::FlushFailed => {
+                self.disk_errors += 1;
+                let (data, lower) = &mut self.data();
+                data.flush_failed(cx, lower);
+            }
             ReplicaEvent::Tick => {}
         }
         self.advance_adoption(cx);
-        self.advance_rebuild(cx);
-        self.advance_intents(cx);
+        let (rebuilds, below) = &mut self.rebuilds();
+        rebuilds.advance(cx, below);
+        let (data, lower) = &mut self.data();
+        data.advance_log(cx, lower);
+        self.last_number = cx.last_number;
         if cfg!(debug_assertions) {
             self.check_invariants();
         }
@@ -153,51 +156,55 @@ impl<P: Payload> Replica<P> {
     /// When [`ReplicaEvent::Tick`] is due, if nothing else happens before. Ask after each step.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let change = if self.adoption.is_under_way() {
-            self.adoption.next_wakeup()
+        let change = if self.views.is_paused() {
+            self.views.next_wakeup()
         } else {
-            let rebuild = self.rebuild.as_ref().filter(|_| !self.is_unsaved());
-            rebuild.and_then(Rebuild::next_wakeup)
+            self.rebuilds.next_wakeup()
         };
-        let saves = Instant::earliest(self.intent_work.next_wakeup(), self.missing.next_wakeup());
-        Instant::earliest(change, saves)
+        Instant::earliest(change, self.log.next_wakeup())
     }
 
     /// Whether this byte is in a block that a rebuild of the whole replica is still to copy, so
     /// that what is written there comes with the copy.
     #[must_use]
     pub fn is_to_be_copied(&self, offset: u64) -> bool {
-        let block = self.intents.blocks(offset, 1);
-        self.rebuild_of_all().is_some_and(|rebuild| rebuild.is_learning() || rebuild.lacks(&block))
-    }
-
-    /// The rebuild under way, if all of the replica is copied: no bitmap says what it lacks.
-    fn rebuild_of_all(&self) -> Option<&Rebuild> {
-        let lacks_all = self.record().is_some_and(|record| record.missing_since.is_none());
-        self.rebuild.as_ref().filter(|_| lacks_all)
+        let block = self.log.blocks(offset, 1);
+        self.views.lacks_all() && self.rebuilds.is_to_be_copied(&block)
     }
 
     /// The view that it has adopted.
     #[must_use]
-    pub fn view(&self) -> &View {
-        &self.view
+    pub const fn view(&self) -> &View {
+        self.views.view()
     }
 
     /// The replica's state.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {
         ReplicaStatus {
-            id: self.config.id,
-            view: self.view.clone(),
-            is_adopting: self.adoption.is_under_way() || self.is_unsaved(),
-            sessions: self.links.open_primaries().map(|(_, primary)| primary).collect(),
-            operations: self.operations.len(),
-            rebuild: self.rebuild.as_ref().map(Rebuild::progress),
-            bytes_written: self.bytes_written,
+            id: self.me.id,
+            view: self.view().clone(),
+            is_adopting: self.views.is_paused(),
+            sessions: self.sessions.open_primaries().map(|(_, primary)| primary).collect(),
+            operations: self.data.operations(),
+            rebuild: self.rebuilds.progress(),
+            bytes_written: self.data.bytes_written(),
             disk_errors: self.disk_errors,
-            open_regions: self.intents.open_regions(),
-            intent_saves: self.intent_work.saves(),
+            open_regions: self.log.open_regions(),
+            intent_saves: self.log.saves(),
         }
+    }
+
+    /// What is under way on the disk, and what that uses.
+    fn data(&mut self) -> (&mut Data<P>, Lower<'_>) {
+        let Self { views, sessions, log, data, rebuilds, .. } = self;
+        (data, Lower { views, sessions, log, copier: rebuilds })
+    }
+
+    /// The rebuild, and what that uses.
+    fn rebuilds(&mut self) -> (&mut Rebuilds, Below<'_, P>) {
+        let Self { views, sessions, log, data, rebuilds, .. } = self;
+        (rebuilds, Below { views, sessions, log, data })
     }
 
     fn message(
@@ -206,48 +213,59 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         message: Message,
         payload: Option<P>,
-    ) {
+    ) -> Obeyed {
         match message {
             Message::OpenSession { session, opener, named_incarnations: named } => {
-                self.open_session(cx, link, Asked { session, opener, named });
+                return self.open_session(cx, link, Asked { session, opener, named });
             }
-            Message::Adopt { view } => self.adopt(cx, link, *view),
+            Message::Adopt { view } => return self.adopt(cx, link, *view),
             Message::Write { .. }
             | Message::Zero { .. }
             | Message::Read { .. }
             | Message::Digest { .. }
             | Message::Map { .. }
-            | Message::Flush { .. } => self.operation(cx, link, message, payload),
+            | Message::Flush { .. } => {
+                let (data, lower) = &mut self.data();
+                return data.operation(cx, lower, link, message, payload);
+            }
             Message::Copy { generation, token, offset, length } => {
-                self.copy_asked(cx, link, generation, token, offset, length);
+                let (data, lower) = &mut self.data();
+                return data.copy_asked(cx, lower, (link, generation), token, (offset, length));
             }
-            Message::Ping { generation, number } => self.ping(cx, link, generation, number),
-            Message::FenceConfirmed { generation } => self.fence_confirmed(link, generation),
-            Message::Drained { generation, token, is_busy } => {
-                self.drained(cx, link, generation, token, is_busy);
+            Message::Ping { generation, number } => {
+                let open_slots = self.log.open_slots();
+                self.sessions.ping(cx, &self.views, link, (generation, number), open_slots);
             }
-            Message::SessionOpened { session: _, report } => self.source_opened(cx, link, report),
-            Message::Copied { token, content } => self.copied(cx, link, token, content, payload),
+            Message::FenceConfirmed { generation } => {
+                self.sessions.fence_confirmed(link, generation);
+            }
             Message::ClusterLock { generation, requester, number, range } => {
-                self.cluster_lock_asked(cx, link, generation, (requester, number), range);
+                let (from, lock) = ((link, generation), (requester, number));
+                return self.sessions.cluster_lock_asked(cx, &self.views, from, lock, range);
             }
             Message::Granted { generation, requester, number } => {
-                self.yields(cx, link, generation, (requester, number));
+                let (from, lock) = ((link, generation), (requester, number));
+                self.sessions.yields(cx, &self.views, from, lock);
             }
-            Message::Stable { generation, through, last_of_earlier_incarnations } => {
-                self.stable(link, generation, through, last_of_earlier_incarnations);
+            Message::Stable { generation, through, last_of_earlier_incarnations: last } => {
+                let lower = (&self.views, &self.sessions);
+                self.log.stable(lower, (link, generation), through, last);
             }
             Message::AskMissing { generation, replica, page } => {
-                self.missing_asked(cx, link, generation, replica, page);
-            }
-            Message::MissingBlocks { replica, asked, content } => {
-                self.missing_told(cx, link, replica, asked, content);
-            }
-            Message::WritesFinished { generation, number } => {
-                self.writes_finished(link, generation, number);
+                let lower = (&self.views, &self.sessions);
+                return self.log.missing_asked(cx, lower, (link, generation), (replica, page));
             }
             Message::ClearBits { generation, offset, length } => {
-                self.clear_bits(link, generation, offset, length);
+                let lower = (&self.views, &self.sessions);
+                self.log.clear_bits(lower, (link, generation), (offset, length));
+            }
+            Message::Drained { .. }
+            | Message::SessionOpened { .. }
+            | Message::Copied { .. }
+            | Message::MissingBlocks { .. }
+            | Message::WritesFinished { .. } => {
+                let (rebuilds, below) = &mut self.rebuilds();
+                rebuilds.message(cx, below, link, message, payload);
             }
             // Only a replica says these; whoever says them to one is not worth listening to.
             Message::Adopted { .. }
@@ -264,8 +282,9 @@ impl<P: Payload> Replica<P> {
             | Message::LogFilling { .. }
             | Message::RebuildProgress { .. }
             | Message::RebuildCopied { .. }
-            | Message::RebuildDone { .. } => self.drop_link(cx, link),
+            | Message::RebuildDone { .. } => return Err(Violation),
         }
+        Ok(())
     }
 
     fn disk_done(
@@ -277,32 +296,29 @@ impl<P: Payload> Replica<P> {
         self.disk_errors += u64::from(outcome.is_err());
         let ended = outcome.as_ref().map(|_| ()).map_err(|error| *error);
         match ticket {
-            DiskTicket::Operation(number) => self.operation_done(cx, number, outcome),
-            DiskTicket::Copy(token) => self.copy_written(cx, token, ended),
-            DiskTicket::Flush => self.flush_done(cx, ended),
+            DiskTicket::Operation(number) => {
+                let (data, lower) = &mut self.data();
+                data.operation_done(cx, lower, number, outcome);
+            }
+            DiskTicket::Copy(token) => {
+                let (rebuilds, below) = &mut self.rebuilds();
+                rebuilds.copy_written(cx, below, token, ended);
+            }
+            DiskTicket::Flush => {
+                let (data, lower) = &mut self.data();
+                data.flush_done(cx, lower, ended);
+            }
             DiskTicket::Adoption => self.view_saved(cx, ended),
             DiskTicket::Incarnation => self.incarnation_saved(cx, ended),
-            DiskTicket::Intents => self.intents_saved(cx, ended),
-            DiskTicket::Bitmaps => self.missing_saved(cx, ended),
+            DiskTicket::Intents => {
+                let (data, lower) = &mut self.data();
+                data.table_saved(cx, lower, ended);
+            }
+            DiskTicket::Bitmaps => {
+                self.log.missing_saved(cx, (&self.views, &self.sessions), ended);
+            }
         }
-        self.answer_waiting_sessions(cx);
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
-
-    /// What the adopted view says of this replica.
-    fn record(&self) -> Option<&ReplicaRecord> {
-        self.view.replica(self.config.id).map(|(_, record)| record)
-    }
-
-    fn state(&self) -> Option<ReplicaState> {
-        self.record().map(|record| record.state)
-    }
-
-    fn size(&self) -> u64 {
-        self.view.replica_size()
+        let (data, lower) = &mut self.data();
+        data.answer_waiting_sessions(cx, lower);
     }
 }

@@ -5,36 +5,18 @@ pub(crate) fn view(mirrors: usize, replicas: usize) -> View {
     let mirror = |m: usize| MirrorView {
         replicas: (0..replicas)
             .map(|r| ReplicaRecord {
-                id: ReplicaId((m * 100 + r) as u128),
-                node: NodeId(r as u128),
-                state: ReplicaState::InSync,
-                since: Generation(1),
                 incarnation: Incarnation(1),
-                cause: Cause::None,
-                missing_since: None,
-                role: Role::Own,
+                ..ReplicaRecord::first(ReplicaId((m * 100 + r) as u128), NodeId(r as u128))
             })
             .collect(),
     };
-    View {
-        volume: VolumeId(7),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(3),
-        coordinator: CoordinatorId(4),
-        epochs: Vec::new(),
-        geometry: Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
-        intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Lease::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: (0..mirrors).map(mirror).collect(),
-        primaries: Vec::new(),
-    }
+    View::first(
+        VolumeId(7),
+        History(3),
+        CoordinatorId(4),
+        Geometry { size: 1 << 20, block_size: 512, chunk: 65536 },
+        (0..mirrors).map(mirror).collect(),
+    )
 }
 
 #[test]

@@ -6,53 +6,18 @@
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::rc::Rc;
 use std::time::Duration;
 
 use evenkeel_core::message::RebuildProgress;
 use evenkeel_core::primary::{
-    Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PrimaryConfig,
-    VerifyStatus, Waiting,
+    Command, CommandError, CoordinatorAnswer, Earlier, EndReason, Note, PresentWait, PrimaryConfig,
+    VerifyStatus,
 };
-use evenkeel_core::replica::{FoundPage, MissingPage, OpenRegions, ReplicaConfig, Unverified};
+use evenkeel_core::replica::Unverified;
 use evenkeel_core::*;
 
-/// Shared bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bytes(Rc<[u8]>);
-
-impl Bytes {
-    /// `length` bytes of `value`.
-    pub fn of(value: u8, length: usize) -> Self {
-        Self(vec![value; length].into())
-    }
-}
-
-impl Payload for Bytes {
-    fn length(&self) -> u32 {
-        self.0.len() as u32
-    }
-
-    fn slice(&self, from: u32, length: u32) -> Self {
-        Self(self.0[from as usize..(from + length) as usize].into())
-    }
-
-    fn digest(&self, from: u32, length: u32) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.0[from as usize..(from + length) as usize].hash(&mut hasher);
-        hasher.finish()
-    }
-
-    fn first_difference(&self, other: &Self) -> Option<u32> {
-        let mut pairs = self.0.iter().zip(other.0.iter());
-        pairs.position(|(own, other)| own != other).map(|byte| byte as u32)
-    }
-
-    fn is_zero(&self) -> bool {
-        self.0.iter().all(|byte| *byte == 0)
-    }
-}
+pub use crate::harness::Bytes;
+use crate::harness::Saved;
 
 struct Host {
     replica: Replica<Bytes>,
@@ -66,11 +31,7 @@ struct Host {
 #[derive(Clone)]
 pub struct HostDisk {
     data: Vec<u8>,
-    /// The view in its superblocks.
-    saved: View,
-    incarnations: Incarnations,
-    open_regions: BTreeMap<u8, OpenRegions>,
-    pages: BTreeMap<(u8, u32), MissingPage>,
+    saved: Saved,
 }
 
 /// Who is at the ends of a link: a primary or a rebuilding replica, and the replica it reached.
@@ -93,6 +54,10 @@ pub struct Cluster {
     links: BTreeMap<LinkId, (Near, ReplicaId)>,
     queue: VecDeque<Event>,
     last: u64,
+    /// Over which clients ask.
+    pub path: PathNumber,
+    /// The paths of which primaries have said that nothing is under way any more.
+    pub drained: Vec<PathNumber>,
     /// The coordinator's newest view.
     pub newest: View,
     pub coordinator_answers: bool,
@@ -138,35 +103,17 @@ pub fn replica(m: usize, r: usize) -> ReplicaId {
 }
 
 fn first_view(mirrors: usize, replicas: usize, protocol: Protocol) -> View {
-    let record = |m, r| ReplicaRecord {
-        id: replica(m, r),
-        node: NodeId(r as u128),
-        state: ReplicaState::InSync,
-        since: Generation(1),
-        incarnation: Incarnation(0),
-        cause: view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
-    };
+    let record = |m, r| ReplicaRecord::first(replica(m, r), NodeId(r as u128));
     let mirror = |m| MirrorView { replicas: (0..replicas).map(|r| record(m, r)).collect() };
     View {
-        volume: VolumeId(1),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(1),
-        coordinator: CoordinatorId(1),
-        epochs: Vec::new(),
-        geometry: Geometry { size: SIZE, block_size: 512, chunk: 65536 },
         protocol,
-        bitmap: Bitmap::default(),
-        intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: (0..mirrors).map(mirror).collect(),
-        primaries: Vec::new(),
+        ..View::first(
+            VolumeId(1),
+            History(1),
+            CoordinatorId(1),
+            Geometry { size: SIZE, block_size: 512, chunk: 65536 },
+            (0..mirrors).map(mirror).collect(),
+        )
     }
 }
 
@@ -180,6 +127,8 @@ impl Cluster {
             links: BTreeMap::new(),
             queue: VecDeque::new(),
             last: 100,
+            path: PathNumber(1),
+            drained: Vec::new(),
             coordinator_answers: true,
             frozen: BTreeSet::new(),
             frozen_data: BTreeSet::new(),
@@ -202,10 +151,7 @@ impl Cluster {
         for (_, record) in newest.replicas() {
             let disk = HostDisk {
                 data: vec![0; newest.replica_size() as usize],
-                saved: newest.clone(),
-                incarnations: Incarnations::default(),
-                open_regions: BTreeMap::new(),
-                pages: BTreeMap::new(),
+                saved: Saved::new(newest.clone(), Incarnations::default()),
             };
             let host = cluster.host(record.id, disk, 1, 1);
             cluster.hosts.insert(record.id, host);
@@ -226,17 +172,7 @@ impl Cluster {
     }
 
     fn host(&self, id: ReplicaId, disk: HostDisk, incarnations: u64, boot: u128) -> Host {
-        let config = ReplicaConfig {
-            id,
-            incarnation: Incarnation(incarnations),
-            boot: BootId(boot),
-            view: disk.saved.clone(),
-            incarnations: disk.incarnations,
-            open_regions: disk.open_regions.values().cloned().collect(),
-            missing: disk.pages.values().cloned().map(FoundPage::Whole).collect(),
-            settings: Settings::default(),
-            has_fua: false,
-        };
+        let config = disk.saved.config(id, Incarnation(incarnations), BootId(boot));
         Host { replica: Replica::new(config, self.now), disk, incarnations, boot, up: true }
     }
 
@@ -264,11 +200,23 @@ impl Cluster {
     }
 
     pub fn request(&mut self, primary: usize, operation: Operation<Bytes>) -> RequestId {
-        let (request, host) = (RequestId(self.number()), host(primary));
-        let event = PrimaryEvent::Request { request, host, operation };
+        let (request, host, path) = (RequestId(self.number()), host(primary), self.path);
+        let event = PrimaryEvent::Request { request, host, path, operation };
         self.queue.push_back(Event::Primary(primary, event));
         self.run();
         request
+    }
+
+    /// A client gives a request up.
+    pub fn cancel(&mut self, primary: usize, request: RequestId) {
+        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Cancel { request }));
+        self.run();
+    }
+
+    /// A client wants to know when nothing that was asked over a path is under way.
+    pub fn drain(&mut self, primary: usize, path: PathNumber) {
+        self.queue.push_back(Event::Primary(primary, PrimaryEvent::Drain { path }));
+        self.run();
     }
 
     pub fn write(&mut self, primary: usize, offset: u64, value: u8, length: usize) -> RequestId {
@@ -293,9 +241,9 @@ impl Cluster {
     pub fn read(&mut self, primary: usize, offset: u64, length: u32) -> Option<Vec<u8>> {
         let request = self.request(primary, Operation::Read { offset, length });
         match self.replies.get(&request) {
-            Some(Ok(Reply::Data(pieces))) => {
-                Some(pieces.iter().flat_map(|(_, bytes)| bytes.0.iter().copied()).collect())
-            }
+            Some(Ok(Reply::Data(pieces))) => Some(
+                pieces.iter().flat_map(|(_, bytes)| bytes.as_slice().iter().copied()).collect(),
+            ),
             _ => None,
         }
     }
@@ -351,7 +299,7 @@ impl Cluster {
     }
 
     /// What this primary's requests wait for, and since when.
-    pub fn waiting(&self, primary: usize) -> Option<(Waiting, Instant)> {
+    pub fn waiting(&self, primary: usize) -> Option<PresentWait> {
         self.primaries[primary].status(self.now).waiting
     }
 
@@ -532,6 +480,7 @@ impl Cluster {
                 let newest = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
                 self.answer(primary, call, newest);
             }
+            PrimaryEffect::Drained { path } => self.drained.push(path),
             PrimaryEffect::CommandDone { id, result } => {
                 assert!(self.commands.insert(id, result).is_none(), "answered twice");
             }
@@ -639,13 +588,13 @@ impl Cluster {
                 for bad in [&mut self.unreadable, &mut self.damaged, &mut self.forgotten] {
                     bad.retain(|(on, at)| *on != id || !(offset..end).contains(at));
                 }
-                host.disk.data[range(offset, payload.length())].copy_from_slice(&payload.0);
+                host.disk.data[range(offset, payload.length())].copy_from_slice(payload.as_slice());
             }
             DiskAction::Zero { offset, length, .. } => {
                 host.disk.data[range(offset, length)].fill(0)
             }
             DiskAction::Read { offset, length } => {
-                let data = Bytes(host.disk.data[range(offset, length)].into());
+                let data = Bytes::copied(&host.disk.data[range(offset, length)]);
                 let forgotten = holding(&self.forgotten, id, offset..offset + u64::from(length));
                 return Ok(match forgotten.is_empty() {
                     true => DiskOutcome::Data(data),
@@ -659,17 +608,7 @@ impl Cluster {
                 return Ok(DiskOutcome::Extents(extents(&host.disk.data[range(offset, length)])));
             }
             DiskAction::Flush { .. } => {}
-            DiskAction::SaveView(view, incarnations) => {
-                (host.disk.saved, host.disk.incarnations) = (*view, incarnations);
-            }
-            DiskAction::SaveIntents(table) => {
-                host.disk.open_regions.insert(table.slot, table);
-            }
-            DiskAction::SaveMissing(pages) => {
-                for page in pages {
-                    host.disk.pages.insert((page.slot, page.page), page);
-                }
-            }
+            save => host.disk.saved.save(save),
         }
         Ok(DiskOutcome::Done)
     }

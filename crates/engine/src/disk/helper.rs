@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use evenkeel_core::Extent;
 
 use super::room::RoomFailure;
-use crate::slab::Key;
+use crate::ring::Key;
 
 /// What has been done, which the worker takes note of.
 pub(crate) enum Done {

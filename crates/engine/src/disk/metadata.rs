@@ -12,10 +12,7 @@ use evenkeel_format::{
 };
 
 use super::Tables;
-use super::io::Access;
-use super::map::next_data;
-use super::parts::{Parts, spoil};
-use crate::memory::Pool;
+use super::device::{Access, Parts, next_data, spoil};
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;
@@ -112,42 +109,10 @@ fn read_pages(
         lost.extend(parts.lost());
         for (n, bytes) in parts.bytes().chunks(PAGE_LENGTH).enumerate() {
             let page = at / PAGE_LENGTH as u64 + n as u64;
-            let (slot, page) = ((page / per_bitmap) as u8, (page % per_bitmap) as u32);
-            pages.extend(decode_page(bytes, slot, page));
+            let (place, page) = ((page / per_bitmap) as u8, (page % per_bitmap) as u32);
+            pages.extend(decode_page(bytes, place, page));
         }
         at += piece as u64;
     }
     Ok(pages)
-}
-
-/// What lies beyond the end of the file reads as zeroes.
-pub(super) fn read_at(file: &impl Access, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-    let mut memory = Pool::new(0).take(length);
-    memory.fill(0);
-    let mut done = 0;
-    while done < length {
-        match file.read_some(&mut memory[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(memory.to_vec())
-}
-
-/// Writes bytes, from memory that the disk takes. A flush has to follow.
-pub(super) fn write_at(file: &impl Access, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let mut memory = Pool::new(0).take(bytes.len());
-    memory.copy_from_slice(bytes);
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.write_some(&memory[done..], offset + done as u64) {
-            Ok(0) => return Err(super::cut_short()),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

@@ -13,10 +13,9 @@ use evenkeel_format::{
     Newest, Superblock, SuperblockBytes, SuperblockCopy, encode_page, page_offset,
 };
 
-use super::filters::{Request, Writes};
-use super::io::Access;
-use super::metadata::write_at;
-use super::{Asked, Failure};
+use super::asked::Asked;
+use super::device::{Access, Failure, Writes, write_at};
+use super::filters::Request;
 
 /// Bytes of bitmaps that are written at once.
 const PIECE: usize = 1 << 20;
@@ -45,11 +44,11 @@ struct Saving {
     asked: Asked,
     bytes: Box<SuperblockBytes>,
     copy: SuperblockCopy,
-    step: Step,
+    phase: Phase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Phase {
     WriteFirst,
     FlushFirst,
     WriteSecond,
@@ -57,14 +56,14 @@ enum Step {
 }
 
 impl Saving {
-    /// What the present step takes.
+    /// What the present phase takes.
     fn request(&self) -> Request {
-        match self.step {
-            Step::WriteFirst | Step::WriteSecond => {
+        match self.phase {
+            Phase::WriteFirst | Phase::WriteSecond => {
                 let (place, bytes) = (self.copy.offset(), self.bytes.clone());
                 Request::WriteSuperblock { place, bytes }
             }
-            Step::FlushFirst | Step::FlushSecond => Request::Barrier(self.asked.failures()),
+            Phase::FlushFirst | Phase::FlushSecond => Request::Barrier(self.asked.failures()),
         }
     }
 }
@@ -132,11 +131,11 @@ impl Superblocks {
     /// What it takes to save these pages of bitmaps: pages that lie together are written together.
     pub(super) fn bitmap_writes(&self, mut pages: Vec<MissingPage>) -> Writes {
         let superblock = &self.superblock;
-        pages.sort_unstable_by_key(|page| (page.slot, page.page));
+        pages.sort_unstable_by_key(|page| (page.place, page.page));
         let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
         for page in &pages {
             let offset = superblock.metadata_offset
-                + page_offset(superblock.data_length, page.slot, page.page);
+                + page_offset(superblock.data_length, page.place, page.page);
             match pieces.last_mut() {
                 Some((start, bytes))
                     if *start + bytes.len() as u64 == offset && bytes.len() < PIECE =>
@@ -177,8 +176,8 @@ impl Superblocks {
             return None;
         }
         let (asked, bytes) = self.waiting.pop_front()?;
-        let (copy, step) = (self.write_first, Step::WriteFirst);
-        Some(self.current.insert(Saving { asked, bytes, copy, step }).request())
+        let (copy, phase) = (self.write_first, Phase::WriteFirst);
+        Some(self.current.insert(Saving { asked, bytes, copy, phase }).request())
     }
 
     /// An operation of the save under way has ended.
@@ -187,16 +186,16 @@ impl Superblocks {
         if let Err(failure) = result {
             return Some(Saved::Ended(saving.asked, Err(failure)));
         }
-        saving.step = match saving.step {
-            Step::WriteFirst => Step::FlushFirst,
-            Step::FlushFirst => {
+        saving.phase = match saving.phase {
+            Phase::WriteFirst => Phase::FlushFirst,
+            Phase::FlushFirst => {
                 // Now the other one is the older one.
                 saving.copy = saving.copy.other();
                 self.write_first = saving.copy;
-                Step::WriteSecond
+                Phase::WriteSecond
             }
-            Step::WriteSecond => Step::FlushSecond,
-            Step::FlushSecond => return Some(Saved::Ended(saving.asked, Ok(()))),
+            Phase::WriteSecond => Phase::FlushSecond,
+            Phase::FlushSecond => return Some(Saved::Ended(saving.asked, Ok(()))),
         };
         Some(Saved::Goes(self.current.insert(saving).request()))
     }

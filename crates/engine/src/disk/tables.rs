@@ -7,10 +7,7 @@ use evenkeel_format::{
     INTENT_SLOTS, IntentTable, Superblock, TABLE_LENGTH, TableCopy, newest_table,
 };
 
-use super::filters::Writes;
-use super::io::Access;
-use super::metadata::write_at;
-use super::parts::Parts;
+use super::device::{Access, Parts, Writes, write_at};
 
 /// Where tables of open regions go, slot by slot.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,8 @@
 //! which is the backpressure that clients and primaries feel.
 //!
 //! Bounds, per worker: the sum of reservations is at most the pool's limit, plus one request for
-//! each budget (a budget with nothing reserved always admits one, so that each makes progress).
+//! each budget (a budget with nothing reserved always admits one, so that each makes progress), and
+//! [`MAX_SPARE`](crate::frontend::MAX_SPARE) bytes for each queue of NVMe.
 //! Buffers in use are at most that, plus the regions that rebuilding replicas copy (a few MiB each,
 //! bounded by the core), plus, on disks that demand a coarser alignment than a client keeps, one
 //! aligned copy of what is under way. Memory is allocated when first needed and kept for reuse

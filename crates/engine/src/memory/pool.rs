@@ -216,7 +216,16 @@ impl Budget {
     /// Reserves room for a buffer of `length` bytes. `None`: try again when something was returned.
     #[must_use]
     pub fn reserve(&self, length: usize) -> Option<Reservation> {
-        let bytes = buffer_size(length);
+        self.reserve_all([length]).map(|[room]| room)
+    }
+
+    /// Reserves room for buffers of all these lengths, or for none of them. Whoever reserves one after
+    /// the other, and returns the first because there is no room for the second, is told at once that
+    /// room has returned: his own. He would try again for ever.
+    #[must_use]
+    pub fn reserve_all<const N: usize>(&self, lengths: [usize; N]) -> Option<[Reservation; N]> {
+        let sizes = lengths.map(buffer_size);
+        let bytes = sizes.iter().sum::<usize>();
         let (used, reserved) = (self.0.used.get(), self.0.pool.reserved());
         let fits = used + bytes <= self.0.limit && reserved + bytes <= self.0.pool.0.limit;
         if !fits && used > 0 {
@@ -224,14 +233,13 @@ impl Budget {
         }
         self.0.used.set(used + bytes);
         self.0.pool.0.reserved.set(reserved + bytes);
-        Some(Reservation { budget: self.clone(), bytes })
+        Some(sizes.map(|bytes| Reservation { budget: self.clone(), bytes }))
     }
 
     /// A buffer of `length` bytes, with the room for it reserved.
     #[must_use]
     pub fn allocate(&self, length: usize) -> Option<BufferMut> {
-        let reservation = self.reserve(length)?;
-        Some(BufferMut::new(self.0.pool.take_memory(length), length, Some(reservation)))
+        Some(self.reserve(length)?.into_buffer(length))
     }
 
     /// The pool that this is a part of.
@@ -254,6 +262,17 @@ impl Budget {
 }
 
 impl Reservation {
+    /// A buffer of `length` bytes in this room.
+    ///
+    /// # Panics
+    /// If the room is for less.
+    #[must_use]
+    pub fn into_buffer(self, length: usize) -> BufferMut {
+        assert!(buffer_size(length) <= self.bytes, "the buffer fits in the room reserved for it");
+        let memory = self.budget.0.pool.take_memory(length);
+        BufferMut::new(memory, length, Some(self))
+    }
+
     /// Takes the room for a buffer of `length` bytes out of this one; what is left, if less.
     #[must_use]
     pub fn split(&mut self, length: usize) -> Self {

@@ -3,9 +3,13 @@
 //! What the kernel may touch belongs to the ring from the submission to the completion: memory and
 //! descriptor are moved in with the operation and come back with its [`Completion`]. So nothing is
 //! freed too early, whoever has gone meanwhile, and an operation is never forgotten.
+//!
+//! A completion names its [`Owner`] by keys of a [`Slab`], which are not used again: what comes late
+//! for something that is gone is recognised.
 
 mod batch;
 mod file;
+mod slab;
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,8 +25,8 @@ use io_uring::{IoUring, opcode};
 pub(crate) use self::batch::Batch;
 pub use self::file::Descriptor;
 pub(crate) use self::file::SharedFile;
+pub(crate) use self::slab::{Key, Slab};
 use crate::memory::{Buffer, BufferMut};
-use crate::slab::{Key, Slab};
 
 /// Most operations that are submitted in one system call; more take several.
 const SUBMISSION_ENTRIES: u32 = 512;

@@ -110,14 +110,7 @@ impl Inbox {
             self.partial = Some(partial);
             return Ok(Next::NoMemory);
         };
-        if let Some(stream) = &self.stream {
-            let part = &stream[self.pending.clone()];
-            let part = &part[..part.len().min(length - partial.filled)];
-            buffer[partial.filled..][..part.len()].copy_from_slice(part);
-            partial.filled += part.len();
-            self.pending.start += part.len();
-        }
-        let missing = length - partial.filled;
+        let missing = self.fill(&mut partial, &mut buffer);
         if missing == 0 {
             return self.complete(partial, buffer);
         }
@@ -130,6 +123,19 @@ impl Inbox {
         partial.buffer = Some(buffer);
         self.partial = Some(partial);
         Ok(self.receive_stream())
+    }
+
+    /// Moves what the stream has of a message's payload to where it belongs. Returns how many bytes
+    /// are missing.
+    fn fill(&mut self, partial: &mut Partial, buffer: &mut BufferMut) -> usize {
+        let missing = partial.summary.length as usize - partial.filled;
+        let Some(stream) = &self.stream else { return missing };
+        let part = &stream[self.pending.clone()];
+        let part = &part[..part.len().min(missing)];
+        buffer[partial.filled..][..part.len()].copy_from_slice(part);
+        partial.filled += part.len();
+        self.pending.start += part.len();
+        missing - part.len()
     }
 
     fn complete(&mut self, partial: Partial, buffer: BufferMut) -> Result<Next, InboxError> {

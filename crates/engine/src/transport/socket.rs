@@ -1,10 +1,13 @@
 //! One link's socket: what is on its way, and what the messages that came over it hold.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use evenkeel_core::message::Message;
 use evenkeel_core::settings::MAX_PAYLOAD;
-use evenkeel_core::{CopyToken, Sequence};
+use evenkeel_core::{CopyToken, Payload, Sequence};
+use evenkeel_wire::{PayloadSummary, encode};
+use rustix::net::Shutdown;
 
 use super::connection::Connection;
 use super::inbox::{Inbox, Next};
@@ -20,13 +23,13 @@ const MAX_UNREAD: usize = 1 << 20;
 
 /// A link's socket, with what is on its way.
 pub(crate) struct Socket {
-    pub(crate) file: SharedFile,
-    pub(crate) outbox: Outbox,
+    file: SharedFile,
+    outbox: Outbox,
     inbox: Inbox,
     /// With TLS.
     records: Option<Records>,
-    /// Whether the worker knows that there is something to send.
-    pub(crate) queued: bool,
+    /// Whether something has been queued since the last flush.
+    queued: bool,
     /// Of the end that was connected to.
     admission: Option<Admission>,
 }
@@ -58,20 +61,45 @@ impl Socket {
         Self { file, outbox, inbox, records, queued: false, admission }
     }
 
-    /// Lets the room of what is answered return when the answer has been sent.
-    pub(crate) fn answered(&mut self, message: &Message, payload: Option<&Buffer>) {
+    /// Queues a message. Returns whether it is the first one since the last flush.
+    ///
+    /// # Errors
+    /// If it can't be encoded.
+    #[inline]
+    pub(crate) fn queue(
+        &mut self,
+        message: &Message,
+        payload: Option<Buffer>,
+    ) -> Result<bool, String> {
         if let Some(admission) = &mut self.admission {
-            admission.answered(message, payload);
+            admission.answered(message, payload.as_ref());
         }
+        let summary =
+            payload.as_ref().map(|p| PayloadSummary { length: p.length(), crc: p.checksum() });
+        let mut encoded = Ok(());
+        self.outbox.bytes(|out| encoded = encode(message, summary, out));
+        encoded.map_err(|error| format!("a message can't be sent: {error}"))?;
+        if let Some(payload) = payload {
+            self.outbox.buffer(payload);
+        }
+        Ok(!std::mem::replace(&mut self.queued, true))
     }
 
-    /// Begins to send what is queued, unless a send is under way.
+    /// Begins to send what is queued, unless a send is under way: that one goes on with it.
+    ///
+    /// # Errors
+    /// If it can't be encrypted.
     pub(crate) fn flush(
         &mut self,
         ring: &mut Ring,
         owner: Owner,
         pool: &Pool,
     ) -> Result<(), String> {
+        self.queued = false;
+        self.send(ring, owner, pool)
+    }
+
+    fn send(&mut self, ring: &mut Ring, owner: Owner, pool: &Pool) -> Result<(), String> {
         let Some(records) = &mut self.records else {
             self.outbox.flush(ring, owner, &self.file);
             return Ok(());
@@ -81,15 +109,40 @@ impl Socket {
             .map_err(|error| format!("TLS: {error}"))
     }
 
-    /// Takes note of a send that has ended with this many bytes.
+    /// Takes note of a send that has ended with this many bytes, and begins the next one.
+    ///
+    /// # Errors
+    /// If it can't be encrypted.
     pub(crate) fn sent(
         &mut self,
-        ring: &mut Ring,
+        (ring, pool): (&mut Ring, &Pool),
         owner: Owner,
         batch: Box<Batch>,
         count: usize,
-    ) -> Sent {
-        self.outbox.sent(ring, owner, &self.file, batch, count)
+    ) -> Result<Sent, String> {
+        let sent = self.outbox.sent(ring, owner, &self.file, batch, count);
+        if matches!(sent, Sent::All(_)) {
+            self.send(ring, owner, pool)?;
+        }
+        Ok(sent)
+    }
+
+    /// Begins to receive, as [`Self::next`] says.
+    pub(crate) fn receive(
+        &self,
+        ring: &mut Ring,
+        owner: Owner,
+        memory: BufferMut,
+        range: Range<usize>,
+        all: bool,
+    ) {
+        ring.receive(owner, &self.file, memory, range, all);
+    }
+
+    /// Ends the connection, in both directions. What is under way ends by itself then.
+    pub(crate) fn shut_down(&self) {
+        // It may have ended already.
+        let _ = rustix::net::shutdown(&self.file, Shutdown::Both);
     }
 
     /// Takes back the memory of a receive, with the bytes that came.
@@ -161,6 +214,7 @@ impl Admission {
         Ok(Next::Message(message, payload))
     }
 
+    /// Lets the room of what is answered return when the answer has been sent.
     fn answered(&mut self, message: &Message, payload: Option<&Buffer>) {
         let room = match message {
             Message::Data { id, .. } | Message::Done { id, .. } => Room::Read(id.sequence),

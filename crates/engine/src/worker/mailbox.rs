@@ -56,6 +56,11 @@ pub(crate) enum Order {
         frontend: FrontendId,
         answer: Answer<Result<(), EngineError>>,
     },
+    TellFrontend {
+        volume: VolumeId,
+        frontend: FrontendId,
+        what: u64,
+    },
     AcceptLink {
         volume: VolumeId,
         replica: ReplicaId,

@@ -11,40 +11,33 @@
 //! wait without suspended time; after a suspension it ends late by at most its own length, and
 //! then the cores see the boot-time clock, on which everything they decide rests.
 
-mod frontend_host;
-mod link;
+mod context;
+mod frontends;
+mod links;
+mod machines;
 mod mailbox;
-mod orders;
 mod polling;
-mod replica_host;
-mod status;
-mod volume;
+mod replicas;
+mod timers;
+mod volumes;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use evenkeel_core::primary::{PrimaryEffect, PrimaryEvent};
-use evenkeel_core::replica::{ReplicaEffect, ReplicaEvent};
-use evenkeel_core::{Instant, VolumeId};
+use evenkeel_core::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
-use self::frontend_host::FrontendHost;
-use self::link::Link;
+use self::context::Context;
+use self::machines::{Heard, Machines};
 use self::mailbox::MailboxReceiver;
 pub(crate) use self::mailbox::{Mailbox, Order, mailbox};
 use self::polling::Polling;
-use self::replica_host::ReplicaHost;
-use self::volume::Volume;
-use crate::api::{EngineConfig, EngineEvent};
+use crate::api::{EngineConfig, WorkerStatus};
 use crate::counters::WorkerCounters;
-use crate::disk::{Closer, Done, Helper, Teller, drive};
-use crate::frontend::{FrontendAction, FrontendEvent};
-use crate::memory::{Buffer, Pool};
-use crate::ring::{Completion, Descriptor, Owner, Ring, SharedFile};
-use crate::slab::{Key, Slab};
+use crate::disk::Done;
+use crate::disk::device::drive;
+use crate::ring::{Completion, Owner, Ring, SharedFile};
 
 /// How long `stop` waits for operations under way, before their memory is given up for lost.
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
@@ -52,64 +45,16 @@ const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 /// (`docs/decisions/0042-short-turns.md`).
 const MAX_COMPLETIONS: usize = 16;
 
-/// Something that a core or a front end is to be told.
-enum Work {
-    Primary(Key, PrimaryEvent<Buffer>),
-    Replica(Key, ReplicaEvent<Buffer>),
-    Frontend(Key, FrontendEvent),
-}
-
-/// Whose queue must be handed to the kernel at the end of the turn.
-enum Unsent {
-    Link(Key),
-    Frontend(Key, Descriptor),
-}
-
-/// Who waits for memory.
-#[derive(PartialEq, Eq)]
-enum Waiter {
-    Frontend(Key),
-    Link(Key),
-}
-
-/// Who wants to be woken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Primary(Key),
-    Replica(Key),
-    Frontend(Key),
-}
-
 /// See the module's documentation.
 struct Worker {
     index: usize,
-    config: EngineConfig,
-    ring: Ring,
-    pool: Pool,
-    now: Instant,
-    by_id: HashMap<VolumeId, Key>,
-    volumes: Slab<Volume>,
-    replicas: Slab<ReplicaHost>,
-    links: Slab<Link>,
-    frontends: Slab<FrontendHost>,
-    work: VecDeque<Work>,
-    unsent: Vec<Unsent>,
-    waiters: VecDeque<Waiter>,
-    timers: BinaryHeap<Reverse<(Instant, Timer)>>,
-    counters: WorkerCounters,
-    polling: Polling,
-    connects: u64,
-    commands: u64,
-    // Kept for their memory.
-    primary_effects: Vec<PrimaryEffect<Buffer>>,
-    replica_effects: Vec<ReplicaEffect<Buffer>>,
-    frontend_actions: Vec<FrontendAction>,
+    cx: Context,
+    machines: Machines,
     mailbox: MailboxReceiver,
-    teller: Teller,
-    closer: Closer,
+    /// The mailbox's, which the ring reads.
     waker: SharedFile,
-    /// Flushes of all drives that had failed when replicas were last told.
-    failed_flushes: u64,
+    polling: Polling,
+    counters: WorkerCounters,
     stopping: bool,
 }
 
@@ -153,41 +98,21 @@ impl Worker {
     fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
         let waker = SharedFile::new(mailbox.waker.try_clone()?);
         drive::wake_by(&mailbox.waker);
-        let teller = mailbox.teller();
         Ok(Self {
             index,
-            pool: Pool::new(config.memory_per_worker),
-            polling: Polling::new(config.max_poll),
-            config,
             // The thread that makes the ring is the one that uses it.
-            ring: Ring::new()?,
-            now: now(),
-            by_id: HashMap::new(),
-            volumes: Slab::new(),
-            replicas: Slab::new(),
-            links: Slab::new(),
-            frontends: Slab::new(),
-            work: VecDeque::new(),
-            unsent: Vec::new(),
-            waiters: VecDeque::new(),
-            timers: BinaryHeap::new(),
-            counters: WorkerCounters::default(),
-            connects: 0,
-            commands: 0,
-            primary_effects: Vec::new(),
-            replica_effects: Vec::new(),
-            frontend_actions: Vec::new(),
-            closer: Closer::start(teller.clone())?,
-            teller,
+            cx: Context::new(&config, Ring::new()?, now()),
+            machines: Machines::new(&config, mailbox.teller())?,
             mailbox,
             waker,
-            failed_flushes: drive::failures(),
+            polling: Polling::new(config.max_poll),
+            counters: WorkerCounters::default(),
             stopping: false,
         })
     }
 
     fn run(&mut self) {
-        self.ring.read_waker(self.waker.clone());
+        self.cx.ring_mut().read_waker(self.waker.clone());
         while !self.stopping {
             self.turn();
         }
@@ -201,44 +126,47 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(10));
         }
         for _ in 0..MAX_COMPLETIONS {
-            let Some(completion) = self.ring.next_completion() else { break };
+            let Some(completion) = self.cx.ring_mut().next_completion() else { break };
             self.counters.completions += 1;
             self.completed(completion);
         }
-        self.fire_timers();
+        while let Some((at, timer)) = self.cx.take_due_timer() {
+            self.machines.timer_came(&mut self.cx, timer, at);
+        }
         let mut events = 0;
         loop {
-            while let Some(work) = self.work.pop_front() {
+            while let Some(work) = self.cx.next_work() {
                 events += 1;
-                self.run_one(work);
+                self.machines.run(&mut self.cx, work);
             }
-            self.wake_waiters();
-            if self.work.is_empty() {
+            self.machines.wake_waiters(&mut self.cx);
+            if !self.cx.has_work() {
                 break;
             }
         }
         self.polling.handled(events);
-        self.flush();
+        self.machines.flush(&mut self.cx);
     }
 
     /// Submits what was queued and waits until something has completed or a timer is due: polling
     /// at first, where that pays, then asleep.
     fn wait(&mut self) -> io::Result<()> {
         let began = now();
-        self.counters.note_turn(began.since(self.now));
-        let due = self.timers.peek().map(|Reverse((at, _))| at.since(began));
+        self.counters.note_turn(began.since(self.cx.now()));
+        let due = self.cx.next_timer().map(|at| at.since(began));
         let bound = self.polling.bound(began);
         let bound = due.map_or(bound, |due| bound.min(due));
-        self.now = began;
+        self.cx.set_now(began);
         // What is left of the last turn needs no waiting, but what that turn queued is submitted
         // first.
-        let has_come = !self.ring.has_ready() && !bound.is_zero() && self.poll(began, bound)?;
+        let has_come =
+            !self.cx.ring().has_ready() && !bound.is_zero() && self.poll(began, bound)?;
         if !has_come {
-            let rest = due.map(|due| due.saturating_sub(self.now.since(began)));
-            self.ring.wait(rest)?;
-            self.now = now();
+            let rest = due.map(|due| due.saturating_sub(self.cx.now().since(began)));
+            self.cx.ring_mut().wait(rest)?;
+            self.cx.set_now(now());
         }
-        self.polling.waited(self.now.since(began));
+        self.polling.waited(self.cx.now().since(began));
         Ok(())
     }
 
@@ -246,178 +174,65 @@ impl Worker {
     fn poll(&mut self, began: Instant, bound: Duration) -> io::Result<bool> {
         self.counters.polls += 1;
         let mut has_come = false;
-        while !has_come && self.now.since(began) < bound {
-            has_come = self.ring.poll()?;
-            self.now = now();
+        while !has_come && self.cx.now().since(began) < bound {
+            has_come = self.cx.ring_mut().poll()?;
+            self.cx.set_now(now());
         }
         self.counters.polls_in_time += u64::from(has_come);
         Ok(has_come)
     }
 
-    fn run_one(&mut self, work: Work) {
-        match work {
-            Work::Primary(volume, event) => self.step_primary(volume, event),
-            Work::Replica(replica, event) => self.step_replica(replica, event),
-            Work::Frontend(frontend, event) => self.step_frontend(frontend, event),
-        }
-    }
-
     fn completed(&mut self, completion: Completion) {
-        match completion.owner {
-            Owner::Waker => self.waker_fired(),
-            Owner::Disk { replica, job } => self.disk_completed(replica, job, completion),
-            Owner::LinkSend { link } => self.link_sent(link, completion),
-            Owner::LinkReceive { link } => self.link_received(link, completion),
-            Owner::Frontend { frontend, descriptor, purpose } => {
-                self.frontend_completed(frontend, descriptor, purpose, completion);
-            }
-            Owner::Nobody => {}
+        if completion.owner == Owner::Waker {
+            self.waker_fired();
+        } else if self.machines.completed(&mut self.cx, completion) == Heard::Peer {
+            self.polling.heard_peer(self.cx.now());
         }
     }
 
     fn waker_fired(&mut self) {
-        self.ring.read_waker(self.waker.clone());
-        let failed = drive::failures();
-        if std::mem::replace(&mut self.failed_flushes, failed) != failed {
-            self.tell_failed_flushes();
-        }
+        self.cx.ring_mut().read_waker(self.waker.clone());
+        self.machines.look_for_failed_flushes(&mut self.cx);
         while let Ok(order) = self.mailbox.orders.try_recv() {
-            if matches!(order, Order::Stop) {
-                self.stopping = true;
-            } else {
-                self.obey(order);
+            match order {
+                Order::Stop => self.stopping = true,
+                Order::Survey { answer } => answer(self.status()),
+                order => self.machines.obey(&mut self.cx, order),
             }
         }
     }
 
-    /// Wakes those who wait for memory, in the order in which they began to, if some has returned.
-    fn wake_waiters(&mut self) {
-        if self.waiters.is_empty() || !self.pool.take_released() {
-            return;
+    fn status(&self) -> WorkerStatus {
+        WorkerStatus {
+            worker: self.index,
+            counters: WorkerCounters {
+                system_calls: self.cx.ring().system_calls,
+                memory_waits: self.cx.memory_waits(),
+                ..self.counters
+            },
+            memory: self.cx.pool().in_use(),
+            volumes: self.machines.statuses(&self.cx),
         }
-        for waiter in std::mem::take(&mut self.waiters) {
-            match waiter {
-                Waiter::Frontend(key) => {
-                    self.work.push_back(Work::Frontend(key, FrontendEvent::MemoryAvailable));
-                }
-                Waiter::Link(key) => self.advance_link(key),
-            }
-        }
-    }
-
-    fn wait_for_memory(&mut self, waiter: Waiter) {
-        if !self.waiters.contains(&waiter) {
-            self.counters.memory_waits += 1;
-            self.waiters.push_back(waiter);
-        }
-    }
-
-    /// Hands everything that was queued for sockets to the kernel, one operation for each.
-    fn flush(&mut self) {
-        let mut unsent = std::mem::take(&mut self.unsent);
-        for queue in unsent.drain(..) {
-            match queue {
-                Unsent::Link(link) => self.flush_link(link),
-                Unsent::Frontend(frontend, descriptor) => {
-                    self.flush_frontend(frontend, descriptor);
-                }
-            }
-        }
-        self.unsent = unsent;
-    }
-
-    /// Notes when a timer wants to be woken. Wake-ups that move to later stay where they are, and
-    /// are looked at again when they come: so each timer has few entries.
-    fn arm(&mut self, timer: Timer) {
-        // It may want no wake-up, or have gone.
-        let (Some(wanted), Some(armed)) = (self.wakeup_of(timer), self.armed(timer)) else {
-            return;
-        };
-        if armed.is_none_or(|armed| wanted < armed) {
-            *armed = Some(wanted);
-            self.timers.push(Reverse((wanted, timer)));
-        }
-    }
-
-    fn wakeup_of(&self, timer: Timer) -> Option<Instant> {
-        match timer {
-            Timer::Primary(key) => self.volumes.get(key)?.primary.as_ref()?.core.next_wakeup(),
-            Timer::Replica(key) => self.replicas.get(key)?.core.next_wakeup(),
-            Timer::Frontend(key) => self.frontends.get(key)?.next_wakeup(),
-        }
-    }
-
-    fn armed(&mut self, timer: Timer) -> Option<&mut Option<Instant>> {
-        match timer {
-            Timer::Primary(key) => Some(&mut self.volumes.get_mut(key)?.primary.as_mut()?.armed),
-            Timer::Replica(key) => Some(&mut self.replicas.get_mut(key)?.armed),
-            Timer::Frontend(key) => Some(&mut self.frontends.get_mut(key)?.armed),
-        }
-    }
-
-    fn fire_timers(&mut self) {
-        while let Some(Reverse((at, timer))) = self.timers.peek().copied() {
-            if at > self.now {
-                break;
-            }
-            self.timers.pop();
-            let Some(armed) = self.armed(timer) else { continue };
-            if *armed == Some(at) {
-                *armed = None;
-            }
-            match self.wakeup_of(timer) {
-                Some(wanted) if wanted <= self.now => self.fire(timer),
-                _ => self.arm(timer),
-            }
-        }
-    }
-
-    fn fire(&mut self, timer: Timer) {
-        match timer {
-            Timer::Primary(key) => self.work.push_back(Work::Primary(key, PrimaryEvent::Tick)),
-            Timer::Replica(key) => self.work.push_back(Work::Replica(key, ReplicaEvent::Tick)),
-            Timer::Frontend(key) => self.wake_frontend(key),
-        }
-    }
-
-    /// For what of a disk may block, and must not do so here.
-    fn helper(&self) -> Helper {
-        Helper::new(self.teller.clone(), self.closer.clone())
-    }
-
-    fn tell(&self, event: EngineEvent) {
-        (self.config.on_event)(event);
     }
 
     /// Ends as a killed process would, but waits for what the kernel is doing, and for files to be
     /// closed: for a disk that hangs no longer than [`MAX_STOP_TIME`].
     fn wind_up(&mut self) {
-        for key in self.frontends.keys() {
-            self.retire_frontend(key);
-        }
-        for key in self.links.keys() {
-            self.close_link(key);
-        }
-        self.ring.cancel(&self.waker);
+        self.machines.end(&mut self.cx);
+        self.cx.ring_mut().cancel(&self.waker);
         let until = now() + MAX_STOP_TIME;
-        while self.ring.under_way() > 0 && now() < until {
-            if self.ring.wait(Some(Duration::from_millis(100))).is_err() {
+        while self.cx.ring().under_way() > 0 && now() < until {
+            if self.cx.ring_mut().wait(Some(Duration::from_millis(100))).is_err() {
                 break;
             }
-            while self.ring.next_completion().is_some() {}
+            while self.cx.ring_mut().next_completion().is_some() {}
         }
         self.close_disks(until);
     }
 
     /// Closes all disks' files, elsewhere, and waits for that until this moment.
     fn close_disks(&mut self, until: Instant) {
-        let mut open = 0;
-        for key in self.replicas.keys() {
-            if let Some(host) = self.replicas.remove(key) {
-                host.disk.close_at_end();
-                open += 1;
-            }
-        }
+        let mut open = self.machines.close_disks();
         while open > 0 {
             match self.mailbox.orders.recv_timeout(until.since(now())) {
                 Ok(Order::Disk(Done::Closed { .. })) => open -= 1,

@@ -26,6 +26,6 @@ fn a_flush_that_fails_elsewhere_on_the_drive_fails_the_next_one_of_a_client() {
         |e| matches!(e, EngineEvent::DiskError { reason, .. } if reason.contains("flush of its drive")),
     );
     let answer =
-        client.begin(Request::Flush).recv_timeout(Duration::from_secs(20)).expect("in time");
+        client.begin(Request::Flush).recv_timeout(Duration::from_secs(60)).expect("in time");
     assert!(answer.is_err(), "{answer:?}");
 }

@@ -54,7 +54,7 @@ fn after_a_failed_save_the_last_good_table_is_not_written_over() {
         |region: u64| client.begin(Request::Write(region * REGION, pattern(1, 4096), false));
     let open = |regions: Range<u64>| {
         for answer in regions.map(write).collect::<Vec<_>>() {
-            let answer = answer.recv_timeout(Duration::from_secs(20)).expect("in time");
+            let answer = answer.recv_timeout(Duration::from_secs(60)).expect("in time");
             assert_eq!(answer, Ok(Answer::Done));
         }
     };

@@ -85,7 +85,7 @@ impl Client {
     }
 
     pub fn call(&self, request: Request) -> Answered {
-        self.begin(request).recv_timeout(Duration::from_secs(20)).expect("an answer in time")
+        self.begin(request).recv_timeout(Duration::from_secs(60)).expect("an answer in time")
     }
 
     pub fn write(&self, offset: u64, data: Vec<u8>) {

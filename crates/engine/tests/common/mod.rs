@@ -83,37 +83,23 @@ fn replica_id(mirror: usize, index: usize) -> ReplicaId {
 }
 
 fn first_view(volume: VolumeId, shape: &Shape) -> View {
-    let record = |mirror: usize, index: usize, node: usize| ReplicaRecord {
-        id: replica_id(mirror, index),
-        node: node_id(node),
-        state: ReplicaState::InSync,
-        since: Generation(1),
-        incarnation: Incarnation(0),
-        cause: view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
+    let record = |mirror: usize, index: usize, node: usize| {
+        ReplicaRecord::first(replica_id(mirror, index), node_id(node))
     };
     let mirrors = shape.mirrors.iter().enumerate().map(|(mirror, nodes)| MirrorView {
         replicas: nodes.iter().enumerate().map(|(i, node)| record(mirror, i, *node)).collect(),
     });
     View {
-        volume,
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(7),
-        coordinator: CoordinatorId(8),
-        epochs: Vec::new(),
-        geometry: Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },
         protocol: shape.protocol,
-        bitmap: Bitmap::default(),
         intents: IntentLayout { region: 1 << 20, places: 200, slots: 1 },
-        rebuild_limit: RebuildLimit::default(),
         lease: shape.lease,
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: mirrors.collect(),
-        primaries: Vec::new(),
+        ..View::first(
+            volume,
+            History(7),
+            CoordinatorId(8),
+            Geometry { size: shape.size, block_size: shape.block_size, chunk: shape.chunk },
+            mirrors.collect(),
+        )
     }
 }
 
@@ -283,9 +269,9 @@ impl Cluster {
         });
     }
 
-    /// Waits for an event; panics after 20 s.
+    /// Waits for an event; panics after 2 minutes.
     pub fn wait_for(&self, what: &str, mut is_it: impl FnMut(&EngineEvent) -> bool) -> EngineEvent {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(120);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let event = self.events.recv_timeout(left).unwrap_or_else(|_| panic!("no {what}"));
@@ -295,9 +281,17 @@ impl Cluster {
         }
     }
 
-    /// Waits until the newest view calls all replicas in-sync.
+    /// Waits until a replica has left the view.
+    pub fn wait_until_left(&self, replica: ReplicaId) {
+        self.wait_for("leaving", |event| {
+            matches!(event, EngineEvent::Note { note: Note::Left(left, _), .. } if *left == replica)
+        });
+    }
+
+    /// Waits until the newest view calls all replicas in-sync. One that a busy machine made late
+    /// leaves, and comes back after a pause of up to a minute.
     pub fn wait_until_in_sync(&self) {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(120);
         let is_in_sync = |(_, replica): (_, &ReplicaRecord)| replica.state == ReplicaState::InSync;
         while !self.view.lock().unwrap().replicas().all(is_in_sync) {
             assert!(Instant::now() < end, "not all in-sync: {:?}", self.view.lock().unwrap());
@@ -319,7 +313,7 @@ impl Cluster {
         self.engines[node].volume_status(self.volume, move |status| {
             let _ = sender.send(status);
         });
-        receiver.recv_timeout(Duration::from_secs(10)).expect("an answer").expect("known")
+        receiver.recv_timeout(Duration::from_secs(60)).expect("an answer").expect("known")
     }
 
     /// Stops all engines.
@@ -359,7 +353,7 @@ pub fn ask<T: Send + 'static>(call: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> T
     call(Box::new(move |result| {
         let _ = sender.send(result);
     }));
-    receiver.recv_timeout(Duration::from_secs(20)).expect("an answer in time")
+    receiver.recv_timeout(Duration::from_secs(60)).expect("an answer in time")
 }
 
 fn start_engine(node: usize, sender: Sender<(usize, EngineEvent)>) -> Engine {

@@ -5,8 +5,13 @@
 //! buffer is not read on while there is no room for a request's data, while [`MAX_REQUESTS`]
 //! requests are in flight, or while the client leaves too many answers untaken ([`Stream`]): that is
 //! the backpressure that the client feels.
+//!
+//! A client that closes the connection without a disconnect request has given up what had not begun
+//! by then: it may write the same over another connection, and what it wrote here must not come
+//! later ([`held`]).
 
 mod answers;
+mod held;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,6 +22,7 @@ use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEven
 use super::Negotiated;
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
 use crate::stream::{DIRECT, Stream};
+use held::Presence;
 
 /// Most requests of one client that are in flight at once.
 pub const MAX_REQUESTS: usize = 256;
@@ -94,10 +100,14 @@ struct Connection {
     /// Requests in flight, by token, and the tokens that are free.
     open: Vec<Option<Open>>,
     free: Vec<usize>,
+    presence: Presence,
+    /// Changes that begin when the client's disconnect request comes, by token.
+    held: Vec<(usize, Operation<Buffer>)>,
 }
 
 impl Frontend for Connection {
     fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
+        self.presence.forget();
         match event {
             FrontendEvent::Started => self.start(context),
             FrontendEvent::Received { memory, result, .. } => {
@@ -106,7 +116,7 @@ impl Frontend for Connection {
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
             FrontendEvent::Sent { result, .. } => {
                 if let Err(reason) = self.stream.sent(result, context.now()) {
-                    self.end(&reason, context);
+                    self.not_sent(&reason, context);
                 }
             }
             FrontendEvent::Stopping => self.refuse_all(context),
@@ -116,7 +126,9 @@ impl Frontend for Connection {
             FrontendEvent::Read { .. }
             | FrontendEvent::Written { .. }
             | FrontendEvent::Readable { .. }
-            | FrontendEvent::Command { .. } => {}
+            | FrontendEvent::Command { .. }
+            | FrontendEvent::Drained
+            | FrontendEvent::Told { .. } => {}
         }
         self.advance(context);
     }
@@ -136,12 +148,15 @@ impl Connection {
             last_was_large: false,
             open: vec![None; MAX_REQUESTS],
             free: (0..MAX_REQUESTS).rev().collect(),
+            presence: Presence::Unknown,
+            held: Vec::new(),
         }
     }
 
     fn start(&mut self, context: &mut FrontendContext) {
         let rest = std::mem::take(&mut self.negotiated.rest);
-        if let Err(reason) = self.stream.start(&rest, context) {
+        let started = self.stream.watch().and_then(|()| self.stream.start(&rest, context));
+        if let Err(reason) = started {
             self.end(&reason, context);
         }
     }
@@ -149,6 +164,7 @@ impl Connection {
     fn end(&mut self, reason: &str, context: &mut FrontendContext) {
         if !matches!(self.expected, Expected::Ended) {
             self.expected = Expected::Ended;
+            self.held.clear();
             context.end(reason);
         }
     }
@@ -218,8 +234,8 @@ impl Connection {
     }
 
     fn header(&mut self, context: &mut FrontendContext) -> Advance {
-        if self.free.is_empty() {
-            return Advance::Wait;
+        if self.free.is_empty() && !self.is_disconnect_next() {
+            return self.wait(context);
         }
         let Some(bytes) = self.stream.bytes().first_chunk::<HEADER_LENGTH>() else {
             return Advance::Receive;
@@ -252,13 +268,14 @@ impl Connection {
             Command::Write { durable } => {
                 let Some(buffer) = context.allocate(length as usize) else {
                     self.expected = Expected::Room(request, command);
-                    return Advance::Wait;
+                    return self.wait(context);
                 };
                 self.stream.move_on(context.now());
                 self.expected = Expected::Payload { request, durable, buffer, filled: 0 };
                 return Advance::GoOn;
             }
             Command::Disconnect => {
+                self.begin_held(context);
                 self.expected = Expected::Nothing;
                 return Advance::GoOn;
             }
@@ -277,7 +294,7 @@ impl Connection {
             return Advance::GoOn;
         }
         self.expected = Expected::Room(request, command);
-        Advance::Wait
+        self.wait(context)
     }
 
     /// Whether there was room for the answer.
@@ -288,6 +305,11 @@ impl Connection {
         context: &mut FrontendContext,
     ) -> bool {
         let Some(token) = self.free.pop() else { return false };
+        if changes(&operation) && self.presence.has_left(&self.stream) {
+            self.held.push((token, operation));
+            self.open[token] = Some(open);
+            return true;
+        }
         if context.submit(token as u64, operation).is_err() {
             self.free.push(token);
             return false;
@@ -359,6 +381,22 @@ impl Connection {
     }
 
     /// Ends once everything in flight has been answered and sent.
+    /// Whether the client's disconnect request comes next, which takes no place.
+    fn is_disconnect_next(&self) -> bool {
+        let header = self.stream.bytes().first_chunk::<HEADER_LENGTH>();
+        let request = header.and_then(|bytes| Request::decode(bytes).ok());
+        let command = request.map(|request| request.check(&self.negotiated));
+        matches!(command, Some(Ok(Command::Disconnect)))
+    }
+
+    /// An answer could not be sent. A client that has asked to disconnect awaits none, and may have
+    /// closed at once: what it asked before is carried out.
+    fn not_sent(&mut self, reason: &str, context: &mut FrontendContext) {
+        if !matches!(self.expected, Expected::Nothing) {
+            self.end(reason, context);
+        }
+    }
+
     fn finish(&mut self, context: &mut FrontendContext) -> Advance {
         self.expected = Expected::Nothing;
         if self.free.len() == MAX_REQUESTS && !self.stream.is_sending() {
@@ -372,6 +410,11 @@ impl Connection {
         let is_at_header = matches!(self.expected, Expected::Header);
         self.receiving |= self.stream.receive(is_at_header && self.last_was_large, context);
     }
+}
+
+/// Whether this changes data.
+const fn changes(operation: &Operation<Buffer>) -> bool {
+    matches!(operation, Operation::Write { .. } | Operation::Zero { .. })
 }
 
 #[cfg(test)]

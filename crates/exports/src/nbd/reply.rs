@@ -102,7 +102,8 @@ pub(super) const fn error_number(error: RequestError) -> ErrorNumber {
         RequestError::Medium
         | RequestError::NoData
         | RequestError::NoCoordinator
-        | RequestError::LostWrites => ErrorNumber::Io,
+        | RequestError::LostWrites
+        | RequestError::Cancelled => ErrorNumber::Io,
     }
 }
 

@@ -50,7 +50,9 @@ impl AdminQueue {
                     self.answer_kept(answerer.controller, out);
                 }
                 // Each command was answered when it came: its data is nobody's.
-                Some(Event::Data { .. } | Event::Received(_) | Event::Damaged(_)) => {}
+                Some(
+                    Event::Data { .. } | Event::Received(_) | Event::Damaged(_) | Event::Refused(_),
+                ) => {}
                 Some(Event::End(end)) => return Err(end),
             }
         }

@@ -12,6 +12,9 @@
 //!
 //! A header that is damaged or wrong ends the connection, with a PDU that says why (TCP 3.5).
 //! Damaged data doesn't: its command is answered by [`Status::TransientTransport`].
+//!
+//! Of a fused operation the first half is answered first (Base 3.4.2): the answer of a second half
+//! that comes before that is kept.
 
 mod answers;
 mod slots;
@@ -19,7 +22,7 @@ mod transfer;
 
 use thiserror::Error;
 
-use super::command::{ENTRY_LENGTH, Entry, Status};
+use super::command::{ENTRY_LENGTH, Entry, Fabrics, Fuse, Status};
 use super::pdu::{
     COMMON_LENGTH, Data, DataDigest, FatalStatus, Framing, InitializeRequest, InitializeResponse,
     Kind, Layout, MAX_LEAD, Malformed, Side, Terminate,
@@ -58,10 +61,12 @@ pub enum Event<'a> {
         /// The piece; never empty.
         bytes: &'a [u8],
     },
+    /// A command with a wrong data pointer has come, with this part in a fused operation. It has been
+    /// answered, or is when the data of its capsule has come.
+    Refused(Fuse),
     /// All data has come that the capsule brings, or that was last requested.
     Received(Slot),
-    /// As [`Event::Received`], but data was damaged on its way. The command has been answered, and
-    /// the slot is free.
+    /// As [`Event::Received`], but data was damaged on its way. The command has been answered.
     Damaged(Slot),
     /// Send what was appended, then close. Commands under way can't be answered any more, and what
     /// still arrives means nothing.
@@ -127,6 +132,9 @@ pub struct Connection {
     without_flow_control: bool,
     /// How many commands of the submission queue are consumed, modulo its size.
     head: u16,
+    /// The first half of a fused operation that came last, until another command comes or it is
+    /// answered.
+    first: Option<Slot>,
 }
 
 impl Default for Connection {
@@ -142,6 +150,7 @@ impl Default for Connection {
             slots: Slots::default(),
             without_flow_control: false,
             head: 0,
+            first: None,
         }
     }
 }
@@ -301,14 +310,30 @@ impl Connection {
         let slot = self.slots.take(open).ok_or(sequence)?;
         self.collected = 0;
         self.expect_data(slot, &layout);
-        Ok(match transfer {
-            Ok(transfer) => Step::Event(Event::Command { slot, entry, transfer }),
-            Err(_) if in_capsule > 0 => Step::GoOn,
+        let fuse = fuse_of(&entry);
+        self.follow(slot, fuse);
+        Ok(Step::Event(match transfer {
+            Ok(transfer) => Event::Command { slot, entry, transfer },
             Err(_) => {
-                self.finish(slot, out);
-                Step::GoOn
+                if in_capsule == 0 {
+                    self.finish(slot, out);
+                }
+                Event::Refused(fuse)
             }
-        })
+        }))
+    }
+
+    /// A command with this part in a fused operation has come. The answer of a second half waits for
+    /// that of the first one.
+    fn follow(&mut self, slot: Slot, fuse: Fuse) {
+        let first = std::mem::replace(&mut self.first, (fuse == Fuse::First).then_some(slot));
+        let Some(first) = first.filter(|_| fuse == Fuse::Second) else { return };
+        if let Some(open) = self.slots.get_mut(first) {
+            open.second = Some(slot);
+            if let Some(open) = self.slots.get_mut(slot) {
+                open.is_behind = true;
+            }
+        }
     }
 
     /// Checks a PDU with data against what was requested (TCP 3.3.2.2).
@@ -398,6 +423,15 @@ impl Connection {
         self.finish(slot, out);
         Step::Event(Event::Damaged(slot))
     }
+}
+
+/// Its part in a fused operation; that of a command which names none that exists, or has none, is
+/// none.
+fn fuse_of(entry: &Entry) -> Fuse {
+    if entry.opcode == Fabrics::OPCODE {
+        return Fuse::None;
+    }
+    entry.fuse().unwrap_or(Fuse::None)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! 3. [`Facts`]: what a controller knows of its volume or, for discovery, of its node's exports.
 //! 4. [`Properties`], [`Identity`], [`Notice`]: what it can do, what it says, and what it reports.
 
+mod aborts;
 mod admin;
 mod events;
 mod facts;
@@ -23,6 +24,7 @@ use evenkeel_core::Instant;
 
 use super::command::{Connect, Refusal, Status};
 use super::connection::Slot;
+use aborts::Aborts;
 use events::Events;
 use queues::Queues;
 
@@ -61,6 +63,7 @@ pub struct Controller {
     properties: Properties,
     queues: Queues,
     events: Events,
+    aborts: Aborts,
     /// Whether the host has not read yet that the namespace has changed.
     has_changed: bool,
     /// KATO; zero for never.
@@ -93,6 +96,7 @@ impl Controller {
             ),
             queues: Queues::new(queues),
             events: Events::new(notices),
+            aborts: Aborts::default(),
             has_changed: false,
             keep_alive: features::rounded(keep_alive),
             since: now,
@@ -140,6 +144,7 @@ impl Controller {
     /// A queue's connection is gone, and with it the last of its commands.
     fn gone(&mut self, queue: u16) {
         self.queues.gone(queue);
+        self.aborts.gone(queue);
         if self.queues.has_ended() {
             self.end();
         }
@@ -150,12 +155,18 @@ impl Controller {
     pub fn end(&mut self) {
         self.queues.end();
         self.events = Events::new(0);
+        self.aborts = Aborts::default();
     }
 
     /// Whether the association has ended, and only waits for its queues to be gone.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.queues.has_ended()
+    }
+
+    /// Whether a queue for I/O is not gone yet.
+    fn has_io(&self) -> bool {
+        !self.queues.are_idle()
     }
 
     /// Whether all its queues are gone.
@@ -170,7 +181,20 @@ impl Controller {
 
     /// Answers for commands that were kept.
     pub fn take_answers(&mut self) -> Vec<AdminAnswer> {
-        self.events.take_answers()
+        let mut answers = self.events.take_answers();
+        answers.append(&mut self.aborts.take_answers());
+        answers
+    }
+
+    /// The queues for I/O that have to abort a command, and its identifier, each told once:
+    /// [`Controller::aborted`] tells what came of it.
+    pub fn take_aborts(&mut self) -> Vec<(u16, u16)> {
+        self.aborts.take_untold()
+    }
+
+    /// A queue has answered a command that it was to abort, or does not have it.
+    pub fn aborted(&mut self, queue: u16, command: u16, is_aborted: bool) {
+        self.aborts.answer(queue, command, is_aborted);
     }
 
     /// Whether the host waits until all that was acknowledged is durable. All queues for I/O are
@@ -230,6 +254,7 @@ impl Controller {
     pub fn check_invariants(&self) {
         self.queues.check_invariants();
         self.events.check_invariants();
+        self.aborts.check_invariants();
         assert!(self.is_ready() || self.events.is_idle(), "commands are kept only by who is ready");
         assert!(self.expires().is_some() || self.is_ready() || self.has_ended(), "none is kept");
     }

@@ -75,6 +75,8 @@ pub struct Directory {
     /// GENCTR: how many times it has changed.
     generation: u64,
     records: Vec<Record>,
+    /// Who may see one of them.
+    known: Hosts,
 }
 
 /// There are more records than a directory has.
@@ -97,11 +99,18 @@ impl Directory {
         }
         let before = std::mem::replace(&mut self.records, records);
         let after = self.records.clone();
+        self.known = Hosts::union(after.iter().map(|record| &record.hosts));
         let has_changed = before != after;
         self.generation += u64::from(has_changed);
         Ok(move |host: &str| {
             has_changed && !visible(&before, host).map(Shown).eq(visible(&after, host).map(Shown))
         })
+    }
+
+    /// Whether a host of this name discovers anything here.
+    #[must_use]
+    pub fn knows(&self, host: &str) -> bool {
+        self.known.admit(host)
     }
 
     /// Fills `part` with the log page that this host sees which asks by this address, from an offset

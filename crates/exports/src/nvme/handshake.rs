@@ -71,6 +71,7 @@ impl Handshake {
                     }
                 }
                 Some(Event::Damaged(_)) => self.asked = None,
+                Some(Event::Refused(_)) => {}
                 Some(Event::End(end)) => return (used, Progress::End(end)),
             }
         }

@@ -13,6 +13,8 @@ use super::controller::{NAMESPACE, Namespace};
 
 /// Most ranges of one Dataset Management command (NVM 3.3.3).
 pub const MAX_RANGES: usize = 256;
+/// Most bytes that are compared and written at once. Identify says so (ACWU).
+pub const MAX_FUSED: u32 = 64 << 10;
 /// Bytes of a range: attributes, blocks, first block.
 const RANGE_LENGTH: usize = 16;
 
@@ -44,6 +46,23 @@ pub enum Ask {
         offset: u64,
         /// Bytes; at most [`MAX_TRANSFER`].
         length: u32,
+    },
+    /// The first half of Compare and Write (Base 3.4.2): the second half's data is written if the
+    /// volume holds this command's data.
+    FusedCompare {
+        /// First byte.
+        offset: u64,
+        /// Bytes; at most [`MAX_FUSED`].
+        length: u32,
+    },
+    /// The second half of Compare and Write.
+    FusedWrite {
+        /// First byte.
+        offset: u64,
+        /// Bytes; at most [`MAX_FUSED`].
+        length: u32,
+        /// FUA: whether it is to be durable before it is acknowledged.
+        durable: bool,
     },
     /// Makes a range read as zeroes (NVM 3.3.9).
     Zero {
@@ -81,7 +100,12 @@ impl Ask {
     /// which ask for nothing that could be missed, are the exception.
     pub fn read(entry: &Entry, transfer: Transfer, namespace: &Namespace) -> Result<Self, Status> {
         let command = Nvm::from_number(entry.opcode).ok_or(Status::InvalidOpcode)?;
-        if entry.fuse()? != Fuse::None {
+        let fuse = entry.fuse()?;
+        // Compare and Write is the only fused operation.
+        if !matches!(
+            (fuse, command),
+            (Fuse::None, _) | (Fuse::First, Nvm::Compare) | (Fuse::Second, Nvm::Write)
+        ) {
             return Err(Status::InvalidField);
         }
         // A flush may name all namespaces, as the field VWC of Identify says.
@@ -93,7 +117,22 @@ impl Ask {
             Nvm::Flush if transfer == Transfer::None => Ok(Self::Flush),
             Nvm::Flush => Err(Status::InvalidField),
             Nvm::DatasetManagement => Self::manage(entry, transfer, namespace),
-            _ => Self::on_blocks(command, entry, transfer, namespace),
+            _ if fuse == Fuse::None => Self::on_blocks(command, entry, transfer, namespace),
+            _ => Self::on_blocks(command, entry, transfer, namespace)?.fused(),
+        }
+    }
+
+    /// As a half of Compare and Write.
+    const fn fused(self) -> Result<Self, Status> {
+        match self {
+            Self::Compare { length, .. } | Self::Write { length, .. } if length > MAX_FUSED => {
+                Err(Status::AtomicUnitExceeded)
+            }
+            Self::Compare { offset, length } => Ok(Self::FusedCompare { offset, length }),
+            Self::Write { offset, length, durable } => {
+                Ok(Self::FusedWrite { offset, length, durable })
+            }
+            _ => Err(Status::InvalidField),
         }
     }
 
@@ -220,6 +259,7 @@ pub const fn status(error: RequestError, reads: bool) -> Status {
         | RequestError::Fenced
         | RequestError::Detached => Status::InternalPath,
         RequestError::Reserved => Status::ReservationConflict,
+        RequestError::Cancelled => Status::AbortRequested,
     }
 }
 

@@ -2,18 +2,27 @@
 //!
 //! Commands arrive in one buffer. Data in a capsule is copied from there into an aligned buffer;
 //! data on request is requested when there is room for all of it, and large data is received where
-//! it belongs. So a write that waits for memory doesn't keep the commands behind it waiting, unless
-//! its data is in its capsule. What a Compare compares with is read first, and the host's data is
-//! compared as it comes, so that it needs memory once.
+//! it belongs. So a write that waits for memory doesn't keep the commands behind it waiting. Data in a
+//! capsule has to be taken, because behind it may come data for which others hold memory: without
+//! memory of the volume one command at a time gets the queue's own. What a Compare compares with is
+//! read first, and the host's data is compared as it comes, so that it needs memory once.
 //!
-//! A queue ends only when the volume has done what it had begun for it, whether the host deletes the
-//! queue, breaks the protocol or is gone. The rest is not begun any more.
+//! Compare and Write is two commands, one behind the other. Room for both is made with the first, and
+//! the volume is asked when the data of both is here, so that no half holds anything of others' up.
+//! A half in a capsule for which there is no room is interrupted: the host tries again.
+//!
+//! A queue ends only when nothing of it is under way in the volume, whether the host deletes the
+//! queue, breaks the protocol or is gone: what no replica was sent is cancelled, and the rest is
+//! awaited ([`ending`]). So is a command that the host aborts ([`aborting`]).
 //!
 //! Bounds: as many commands as the queue has entries, besides those of its [`Stream`]. Data comes out
 //! of the volume's memory budget.
 
+mod aborting;
 mod answers;
 mod commands;
+mod ending;
+mod fused;
 mod receiving;
 
 use std::collections::VecDeque;
@@ -25,11 +34,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use evenkeel_core::{HostId, Instant};
 use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
 
-use super::command::Status;
 use super::connection::{Connection, Slot, Transfer};
 use super::controller::Namespace;
 use super::io::Ask;
 use crate::stream::Stream;
+use fused::{Before, Pair};
 use receiving::Receiving;
 
 /// A queue whose Connect has been answered.
@@ -48,7 +57,22 @@ pub struct IoQueue {
     /// Is called when the host deletes the queue, before it is told that it is: see
     /// [`super::controller::Controller::disconnect`].
     pub deleted: Box<dyn FnOnce() + Send>,
+    /// Is called for each command that was to be aborted ([`abort`]), with its identifier, when it
+    /// is over; and whether it was aborted, so that it has no effect. Not for those that are under
+    /// way when the volume ends, which ends the queue.
+    pub aborted: Box<dyn FnMut(u16, bool) + Send>,
 }
+
+/// What a queue is told ([`FrontendEvent::Told`]) so that it aborts the command that the host calls
+/// so.
+#[must_use]
+pub const fn abort(command: u16) -> u64 {
+    command as u64
+}
+
+/// What a queue is told when its connection was closed on this side. It may not see that by itself:
+/// while it waits for the volume it does not receive.
+pub const CLOSED: u64 = 1 << 16;
 
 impl fmt::Debug for IoQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,6 +103,8 @@ enum Phase {
     Waiting,
     /// Its data comes into this buffer, which is `None` while it is lent to the engine.
     Filling(Option<BufferMut>),
+    /// Its data is here, and that of the other half of Compare and Write is not.
+    Held(Buffer),
     /// Its data is compared with this as it comes; whether it differs so far.
     Comparing(Vec<(u32, Buffer)>, bool),
     /// The volume carries it out. Of ranges, those that are left.
@@ -89,12 +115,20 @@ enum Phase {
 #[derive(Debug)]
 enum State {
     Serving,
-    /// The host deletes it by this command: what the volume has begun is awaited.
-    Deleting(Slot),
-    /// It ends for this reason once what the volume has begun is done, and all that was queued is
-    /// sent.
+    /// It ends because of this, when nothing of it is under way in the volume.
+    Draining(Cause),
+    /// It ends for this reason once all that was queued is sent.
     Closing(String),
     Ended,
+}
+
+/// Why a queue ends.
+#[derive(Debug)]
+enum Cause {
+    /// The host deletes it by this command, which is answered then.
+    Deleted(Slot),
+    /// For this reason.
+    Other(String),
 }
 
 struct Queue {
@@ -109,8 +143,15 @@ struct Queue {
     open: Vec<Option<Open>>,
     /// Commands that wait for memory, in the order in which they came.
     waiting: VecDeque<Slot>,
-    /// A command whose data comes next in the stream, which has to wait until it can be taken.
+    /// A command whose data comes next in the stream, which has to wait until it can be taken: until
+    /// the volume has done something, and never for the host.
     stalled: Option<Slot>,
+    /// What the command before was to the next one.
+    before: Before,
+    /// Halves of Compare and Write.
+    pairs: Vec<Pair>,
+    /// Commands that the host wants aborted and the volume has, with their identifiers.
+    aborting: Vec<(Slot, u16)>,
     /// What is to be sent.
     out: Vec<u8>,
 }
@@ -125,11 +166,16 @@ impl Frontend for Queue {
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
             FrontendEvent::Sent { result, .. } => {
                 if let Err(reason) = self.stream.sent(result, context.now()) {
-                    self.lose(reason);
+                    self.lose(reason, context);
                 }
             }
             FrontendEvent::Stopping => self.stop(context),
             FrontendEvent::Tick => self.tick(context),
+            FrontendEvent::Drained => self.drained(),
+            FrontendEvent::Told { what: CLOSED } => {
+                self.lose("its controller has closed the connection".to_owned(), context);
+            }
+            FrontendEvent::Told { what } => self.abort(what as u16, context),
             FrontendEvent::MemoryAvailable => {}
             // Nothing of the kind is ever asked for.
             FrontendEvent::Read { .. }
@@ -158,6 +204,9 @@ impl Queue {
             open: std::iter::repeat_with(|| None).take(depth).collect(),
             waiting: VecDeque::with_capacity(depth),
             stalled: None,
+            before: Before::Other,
+            pairs: Vec::new(),
+            aborting: Vec::new(),
             out: Vec::new(),
         }
     }
@@ -180,20 +229,11 @@ impl Queue {
         self.retry(context);
         self.read_on(context);
         self.send(context);
-        match &mut self.state {
-            State::Deleting(slot) if self.open.iter().all(Option::is_none) => {
-                let slot = *slot;
-                self.state = State::Closing("the host has deleted the queue".to_owned());
-                self.answer(slot, Status::Success);
-                self.send(context);
-            }
-            State::Closing(reason)
-                if !self.stream.is_sending() && self.open.iter().all(Option::is_none) =>
-            {
-                let reason = std::mem::take(reason);
-                self.end(reason, context);
-            }
-            _ => {}
+        if let State::Closing(reason) = &mut self.state
+            && !self.stream.is_sending()
+        {
+            let reason = std::mem::take(reason);
+            self.end(reason, context);
         }
     }
 
@@ -202,24 +242,6 @@ impl Queue {
             self.state = State::Ended;
             context.end(reason);
         }
-    }
-
-    /// The queue ends once what the volume has begun is done: so that no command of a queue that is
-    /// gone takes effect. The rest is not begun any more.
-    fn close(&mut self, reason: String) {
-        if matches!(self.state, State::Serving | State::Deleting(_)) {
-            self.state = State::Closing(reason);
-            self.waiting.clear();
-            for open in &mut self.open {
-                open.take_if(|open| !matches!(open.phase, Phase::Submitted(_)));
-            }
-        }
-    }
-
-    /// As [`Queue::close`], but the host is gone.
-    fn lose(&mut self, reason: String) {
-        self.is_lost = true;
-        self.close(reason);
     }
 
     /// Gives the engine what is to be sent.
@@ -237,7 +259,8 @@ impl Queue {
     /// Whether memory returns only when the host moves on.
     fn keeps_others_waiting(&self) -> bool {
         let awaits_data = |open: &Open| {
-            let is_held = matches!(open.phase, Phase::Filling(_) | Phase::Comparing(..));
+            let is_held =
+                matches!(open.phase, Phase::Filling(_) | Phase::Held(_) | Phase::Comparing(..));
             is_held && open.transfer.length() > 0
         };
         let is_ended = matches!(self.state, State::Ended);
@@ -248,22 +271,11 @@ impl Queue {
         if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
-        if context.memory_is_short() || matches!(self.state, State::Closing(_)) {
+        if context.memory_is_short() || !matches!(self.state, State::Serving) {
             self.stream.forget_queued();
-            self.lose(self.stream.impatience());
+            self.lose(self.stream.impatience(), context);
         }
         self.stream.move_on(context.now());
-    }
-
-    /// The volume ends. What it has not done may be possible through another path.
-    fn stop(&mut self, context: &mut FrontendContext) {
-        for index in 0..self.open.len() {
-            if let Some(open) = self.open[index].take() {
-                self.answer(open.slot, Status::InternalPath);
-            }
-        }
-        self.send(context);
-        self.state = State::Ended;
     }
 
     /// Asserts what holds after each step.
@@ -279,10 +291,21 @@ impl Queue {
             let lent = self.open.iter().flatten();
             let lent = lent.filter(|open| matches!(open.phase, Phase::Filling(None))).count();
             let is_direct = matches!(self.receiving, Receiving::Data(..));
-            assert_eq!(lent, usize::from(is_direct), "one buffer is lent, if any");
+            // Its command may have been aborted meanwhile.
+            assert!(lent <= usize::from(is_direct), "one buffer is lent, if any");
             let is_open = |slot: Slot| self.open[slot.index()].is_some();
             assert!(self.stalled.is_none_or(is_open), "who stops the stream is under way");
+            self.check_pairs();
         }
+        if matches!(self.state, State::Draining(_) | State::Closing(_)) {
+            let is_submitted = |open: &Open| matches!(open.phase, Phase::Submitted(_));
+            assert!(self.open.iter().flatten().all(is_submitted), "nothing else is under way");
+        }
+        if matches!(self.state, State::Closing(_)) {
+            assert!(self.open.iter().all(Option::is_none), "what is drained is answered");
+        }
+        let is_open = |slot: &Slot| self.open[slot.index()].is_some();
+        assert!(self.aborting.iter().all(|(slot, _)| is_open(slot)), "who is answered is told of");
         assert!(!self.is_lost || self.out.is_empty(), "nobody is there to send to");
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 fn page() -> MissingPage {
     let mut bits = Box::new([0; PAGE_WORDS]);
     (bits[0], bits[PAGE_WORDS - 1]) = (0xF0, 1 << 63);
-    MissingPage { slot: 3, replica: ReplicaId(9), since: Generation(70), page: 5, bits }
+    MissingPage { place: 3, replica: ReplicaId(9), since: Generation(70), page: 5, bits }
 }
 
 #[test]
@@ -22,11 +22,11 @@ fn every_changed_byte_is_noticed() {
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
-        assert_eq!(decode_page(&damaged, 3, 5), Some(FoundPage::Damaged { slot: 3, page: 5 }));
+        assert_eq!(decode_page(&damaged, 3, 5), Some(FoundPage::Damaged { place: 3, page: 5 }));
     }
     assert_eq!(
         decode_page(&bytes, 3, 6),
-        Some(FoundPage::Damaged { slot: 3, page: 6 }),
+        Some(FoundPage::Damaged { place: 3, page: 6 }),
         "a page in another one's place"
     );
 }
@@ -40,9 +40,9 @@ fn an_empty_place_holds_nothing() {
 fn places_do_not_overlap() {
     for size in [1, 4096, 126 << 20, (126 << 20) + 1, 10 << 30] {
         let mut end = 0;
-        for slot in 0..MAX_REPLICAS as u8 {
+        for place in 0..MAX_REPLICAS as u8 {
             for page in 0..pages_per_bitmap(size) as u32 {
-                assert_eq!(page_offset(size, slot, page), end);
+                assert_eq!(page_offset(size, place, page), end);
                 end += PAGE_LENGTH as u64;
             }
         }

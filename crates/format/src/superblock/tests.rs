@@ -7,33 +7,20 @@ use crate::strategy::views;
 /// A superblock of a volume with one mirror of three replicas.
 pub(crate) fn sample() -> Superblock {
     let record = |r: u128| ReplicaRecord {
-        id: ReplicaId(r),
-        node: NodeId(r + 100),
-        state: ReplicaState::InSync,
-        since: Generation(1),
         incarnation: Incarnation(5),
-        cause: evenkeel_core::view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
+        ..ReplicaRecord::first(ReplicaId(r), NodeId(r + 100))
     };
     let view = View {
-        volume: VolumeId(7),
         generation: Generation(3),
         parent: Generation(2),
-        history: History(11),
-        coordinator: CoordinatorId(12),
-        epochs: Vec::new(),
-        geometry: Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: vec![MirrorView { replicas: (1..=3).map(record).collect() }],
-        primaries: Vec::new(),
+        ..View::first(
+            VolumeId(7),
+            History(11),
+            CoordinatorId(12),
+            Geometry { size: 4 << 30, block_size: 512, chunk: 1 << 20 },
+            vec![MirrorView { replicas: (1..=3).map(record).collect() }],
+        )
     };
     Superblock {
         sequence: 9,

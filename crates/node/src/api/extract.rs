@@ -1,6 +1,7 @@
 //! Requests and answers in the API's own words: what cannot be read is refused as any other
 //! error is.
 
+use axum::Extension;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -89,6 +90,8 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.code.status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, axum::Json(ErrorAnswer { version: VERSION, error: self.0 })).into_response()
+        // For the audit log, which need not read the body for it.
+        let code = Extension(self.0.code);
+        (status, code, axum::Json(ErrorAnswer { version: VERSION, error: self.0 })).into_response()
     }
 }

@@ -1,51 +1,75 @@
 //! Which path is served by what, and on which sockets.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{Method, Uri};
+use axum::http::{Extensions, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Extension, Router};
 use evenkeel_api::{ApiError, ErrorCode, routes};
-use rustix::fs::{Gid, chown};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::extract::Refusal;
+use super::permission::{Requester, permitted};
 use super::{handlers, openapi};
+use crate::access::{Account, Rights, Role};
+use crate::audit::{Answered, Asked, Audit, Who};
 use crate::config::Config;
 use crate::coordinator::{Caller, remote, removed};
 use crate::http::{self, Accepted, Socket};
+use crate::log_limit::LogLimit;
 use crate::metrics;
-use crate::node::Node;
 use crate::peer::requests;
+use crate::peer::stream::PeerStream;
+use crate::running::Running;
 use crate::seats::Shares;
+use crate::volumes::Node;
 
 /// Most connections to the API, and to the metrics' address, at a time.
 const MAX_CONNECTIONS: usize = 256;
 /// Most of them from one source, but for root.
 const MAX_OF_ONE_SOURCE: usize = 64;
+/// Most connections at a time of all users but root and the daemon's own.
+const MAX_OTHERS: usize = 128;
+/// Most of those that are of users without any right, who are told so.
+const MAX_STRANGERS: usize = 16;
+/// Most users who are looked up at a time.
+const MAX_LOOK_UPS: usize = 8;
+/// How long the look-up of a user may take.
+const LOOK_UP_DEADLINE: Duration = Duration::from_secs(5);
 /// Most bytes of a request's body.
 const MAX_BODY_LENGTH: usize = 2 << 20;
 /// How long a request's body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The API for users.
-pub fn router(node: &Arc<Node>) -> Router {
+/// The API for users of this machine; [`for_user`] gives it to one of them.
+fn users_router(running: &Running) -> Router {
     // Not in `paths`: no other node makes tokens or certificates.
     let authority = Router::new()
         .route(routes::INVITE, post(handlers::node::invite))
         .route(routes::CLIENT_CERTIFICATE, post(handlers::node::client_certificate));
-    served(paths().merge(authority), node)
+    served(paths().merge(authority), running).layer(axum::middleware::from_fn(permitted))
+}
+
+/// The API for a user.
+pub fn router(running: &Running, requester: Requester) -> Router {
+    for_user(users_router(running), requester)
+}
+
+fn for_user(router: Router, requester: Requester) -> Router {
+    router.layer(Extension(requester))
 }
 
 /// The API for another node, `caller`: that for users, and the paths that only nodes need.
-pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
+pub fn control_router(running: &Running, caller: Caller) -> Router {
     let paths = paths()
         .merge(renewal())
         .route(requests::REPLICAS, post(handlers::peer::create_replica))
@@ -57,29 +81,31 @@ pub fn control_router(node: &Arc<Node>, caller: Caller) -> Router {
         .route(remote::PATH, post(handlers::peer::coordinator))
         .route(requests::READ, post(handlers::peer::read))
         .route(requests::CONDITIONS, post(handlers::peer::conditions));
-    for_node(paths, node, caller)
+    for_node(paths, running, caller)
 }
 
 /// The API for another node whose certificate has expired: it may ask for a new one.
-pub fn renewal_router(node: &Arc<Node>, caller: Caller) -> Router {
-    for_node(renewal(), node, caller)
+pub fn renewal_router(running: &Running, caller: Caller) -> Router {
+    for_node(renewal(), running, caller)
 }
 
-fn renewal() -> Router<Arc<Node>> {
+fn renewal() -> Router<Running> {
     Router::new().route(requests::CERTIFICATE, post(handlers::peer::certificate))
 }
 
-fn for_node(paths: Router<Arc<Node>>, node: &Arc<Node>, caller: Caller) -> Router {
-    served(paths, node)
-        .layer(axum::middleware::from_fn_with_state(node.clone(), refuse_removed))
+fn for_node(paths: Router<Running>, running: &Running, caller: Caller) -> Router {
+    served(paths, running)
+        .layer(axum::middleware::from_fn_with_state(running.clone(), refuse_removed))
         .layer(Extension(caller))
 }
 
 /// What is no task though its method could change something: a question changes nothing, and what
 /// the coordinator is asked is one transaction. Other nodes need them until this one has ended.
 const NO_TASKS: [&str; 4] = [remote::PATH, requests::READ, requests::CONDITIONS, requests::REMOVED];
+/// What nodes remind each other of by themselves, without being asked by anybody.
+const UNAUDITED: [&str; 2] = [requests::SWEEP, requests::CERTIFICATE];
 
-fn paths() -> Router<Arc<Node>> {
+fn paths() -> Router<Running> {
     Router::new()
         .route(routes::OPENAPI, get(openapi::document))
         .route(routes::METRICS, get(metrics::text))
@@ -129,21 +155,52 @@ fn paths() -> Router<Arc<Node>> {
 /// Serves all these paths. Whatever may change something on them is carried out by a task of its
 /// own, to its end. It gives them their state, too, so that no handler can be put beside that
 /// afterwards.
-fn served(paths: Router<Arc<Node>>, node: &Arc<Node>) -> Router {
+fn served(paths: Router<Running>, running: &Running) -> Router {
     paths
-        .layer(axum::middleware::from_fn_with_state(node.clone(), to_the_end))
+        .layer(axum::middleware::from_fn_with_state(running.clone(), to_the_end))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_path)
         .layer(axum::middleware::from_fn(whole_body))
-        .with_state(node.clone())
+        .with_state(running.clone())
 }
 
-async fn to_the_end(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
+async fn to_the_end(State(running): State<Running>, request: Request, next: Next) -> Response {
     if request.method().is_safe() || NO_TASKS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
-    let answer = node.tasks.carry_out(next.run(request)).await;
+    let change = audited(running.audit.clone(), request, next);
+    let answer = running.tasks.carry_out(change).await;
     answer.unwrap_or_else(|stopping| Refusal(stopping).into_response())
+}
+
+/// Carries a change out between its two lines of the audit log.
+async fn audited(audit: Arc<Audit>, request: Request, next: Next) -> Response {
+    if UNAUDITED.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    // It is whole already (`whole_body`).
+    let body = to_bytes(body, MAX_BODY_LENGTH).await.unwrap_or_default();
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let asked = Asked::new(who(&head.extensions), head.method.as_str(), path, &body);
+    let number = audit.asked(&asked).await;
+    let response = next.run(Request::from_parts(head, body.into())).await;
+    let error = response.extensions().get::<ErrorCode>().copied();
+    audit.answered(&number, Answered { status: response.status().as_u16(), error }).await;
+    response
+}
+
+/// Who is at the other end of a request's connection.
+fn who(known: &Extensions) -> Option<Who> {
+    let node = known
+        .get::<Caller>()
+        .map(|caller| Who::Node { node: caller.node.to_string(), from: caller.at.clone() });
+    let user = known.get::<Requester>().map(|Requester { account, login, .. }| Who::User {
+        uid: account.uid(),
+        user: account.name().map(str::to_owned),
+        login: *login,
+    });
+    node.or(user)
 }
 
 /// A node that was removed from the cluster is told so, whatever it asks.
@@ -191,58 +248,128 @@ async fn no_such_path(method: Method, uri: Uri) -> Refusal {
 /// Binds the API's socket.
 ///
 /// # Errors
-/// If it is in use, or the configured group does not exist.
+/// If it is in use.
 pub async fn bind(config: &Config) -> Result<UnixListener, String> {
-    let path = config.api_socket();
-    let mode = if config.api.group.is_some() { 0o660 } else { 0o600 };
-    let listener = http::bind_unix(&path, mode).await?;
-    if let Some(group) = &config.api.group {
-        let id = group_id(group)?;
-        chown(&path, None, Some(Gid::from_raw(id)))
-            .map_err(|e| format!("cannot give {} to group {group}: {e}", path.display()))?;
-    }
-    Ok(listener)
-}
-
-/// The number of the group that `api.group` names.
-///
-/// # Errors
-/// If there is none.
-pub(crate) fn group_id(name: &str) -> Result<u32, String> {
-    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    let mut fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let found = fields.find(|f| f.first() == Some(&name));
-    let id = found.and_then(|fields| fields.get(2)?.parse().ok());
-    id.ok_or_else(|| format!("api.group = {name:?}: there is no such group"))
+    http::bind_unix(&config.api_socket(), Rights::new(&config.api).socket_mode()).await
 }
 
 /// Serves the API on its unix socket until the daemon ends.
-pub async fn serve(listener: UnixListener, node: Arc<Node>) {
-    let router = router(&node);
-    serve_all(&Socket::Unix(listener), router, &node).await;
+pub async fn serve(listener: UnixListener, running: Running) {
+    let doors = Arc::new(Doors::new(Rights::new(&running.node.config.api)));
+    let router = users_router(&running);
+    let serve_one = |stream, place| doors.clone().serve_user(stream, place, router.clone());
+    serve_all(&Socket::Unix(listener), &running.node, serve_one).await;
 }
 
 /// Serves only the metrics, on TCP, until the daemon ends.
-pub async fn serve_metrics(listener: TcpListener, node: Arc<Node>) {
-    let router = Router::new().route(routes::METRICS, get(metrics::text)).with_state(node.clone());
-    serve_all(&Socket::Tcp(listener), router, &node).await;
+pub async fn serve_metrics(listener: TcpListener, running: Running) {
+    let router =
+        Router::new().route(routes::METRICS, get(metrics::text)).with_state(running.clone());
+    let serve_one = |stream, place| {
+        let served = http::serve(stream, router.clone(), http::CLIENT_DEADLINE);
+        async move {
+            served.await;
+            drop(place);
+        }
+    };
+    serve_all(&Socket::Tcp(listener), &running.node, serve_one).await;
 }
 
-async fn serve_all(socket: &Socket, router: Router, node: &Node) {
+/// Who gets in at the API's socket. Root and the daemon's own user always find a place, and wait for
+/// no look-up.
+struct Doors {
+    rights: Rights,
+    /// Places for all other users.
+    others: Arc<Semaphore>,
+    /// Of those, places for who has no right, and is told so.
+    strangers: Arc<Semaphore>,
+    look_ups: Arc<Semaphore>,
+    refusals: Arc<LogLimit>,
+}
+
+/// What a connection keeps for as long as it lasts.
+struct Admitted {
+    requester: Requester,
+    _places: [Option<OwnedSemaphorePermit>; 2],
+}
+
+impl Doors {
+    fn new(rights: Rights) -> Self {
+        Self {
+            rights,
+            others: Arc::new(Semaphore::new(MAX_OTHERS)),
+            strangers: Arc::new(Semaphore::new(MAX_STRANGERS)),
+            look_ups: Arc::new(Semaphore::new(MAX_LOOK_UPS)),
+            refusals: Arc::default(),
+        }
+    }
+
+    async fn serve_user(
+        self: Arc<Self>,
+        stream: PeerStream,
+        place: OwnedSemaphorePermit,
+        router: Router,
+    ) {
+        match self.admit(&stream).await {
+            Ok(admitted) => {
+                let router = for_user(router, admitted.requester.clone());
+                http::serve(stream, router, http::CLIENT_DEADLINE).await;
+                drop(admitted);
+            }
+            Err(error) => tracing::debug!(%error, "closed a connection to the API"),
+        }
+        drop(place);
+    }
+
+    async fn admit(self: &Arc<Self>, stream: &PeerStream) -> io::Result<Admitted> {
+        let user = stream.user()?;
+        if let Some(account) = self.rights.master(user.uid) {
+            let requester = self.requester(account, Some(Role::Administer), user.login);
+            return Ok(Admitted { requester, _places: [None, None] });
+        }
+        let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(io::Error::other);
+        let other = place(&self.others)?;
+        let looked_up = timeout(LOOK_UP_DEADLINE, self.look_up(user.uid)).await;
+        let (account, role) = looked_up.map_err(io::Error::other)??;
+        let stranger = if role.is_none() { Some(place(&self.strangers)?) } else { None };
+        let requester = self.requester(account, role, user.login);
+        Ok(Admitted { requester, _places: [Some(other), stranger] })
+    }
+
+    fn requester(&self, account: Account, role: Option<Role>, login: Option<u32>) -> Requester {
+        Requester { account, role, login, refusals: self.refusals.clone() }
+    }
+
+    /// A directory of users that hangs keeps as many threads, and no more.
+    async fn look_up(self: &Arc<Self>, uid: u32) -> io::Result<(Account, Option<Role>)> {
+        let permit = self.look_ups.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let doors = self.clone();
+        let look_up = move || {
+            let account = Account::look_up(uid)?;
+            let role = doors.rights.role_of(&account);
+            drop(permit);
+            Ok((account, role))
+        };
+        spawn_blocking(look_up).await.map_err(io::Error::other)?
+    }
+}
+
+/// Accepts connections until the daemon ends; each is served, in one of the places, by a task of
+/// its own.
+async fn serve_all<S: Future<Output = ()> + Send + 'static>(
+    socket: &Socket,
+    node: &Node,
+    serve_one: impl Fn(PeerStream, OwnedSemaphorePermit) -> S,
+) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let shares = Shares::new(MAX_OF_ONE_SOURCE);
-    let mut stopping = node.stopping.subscribe();
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        };
+        let Some(accepted) = node.unless_stopping(socket.accept()).await else { return };
         let Accepted { stream, from, source } = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection to the API or the metrics");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                http::accept_failed("a connection to the API or the metrics", &error).await;
                 continue;
             }
         };
@@ -250,10 +377,10 @@ async fn serve_all(socket: &Socket, router: Router, node: &Node) {
             tracing::debug!(from, ?source, "closed a connection: its source has its share");
             continue;
         };
-        let served = http::serve(stream, router.clone(), http::CLIENT_DEADLINE);
+        let served = serve_one(stream, place);
         tokio::spawn(async move {
             served.await;
-            drop((share, place));
+            drop(share);
         });
     }
 }

@@ -12,53 +12,59 @@ use rustls::pki_types::CertificateDer;
 use rustls::version::TLS13;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{Certificate, key};
+use super::{Certificate, Certificates, key};
 use crate::clock::unix_seconds;
 use crate::config::Address;
-use crate::node::Node;
 use crate::peer::stream::{self, PeerStream};
 
 /// How long the other node may take for all of it.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Gets a certificate from the authority's node at this address, and uses it from now on. Giving the
-/// same token again is no error: an answer may have been lost.
-///
-/// # Errors
-/// If the token is not valid there, the other node is not of the token's authority, or does not
-/// answer. Nothing has changed then.
-pub async fn join(node: &Arc<Node>, address: &str, token: &str) -> Result<(), ApiError> {
-    let what = format!("cannot get a certificate from {address}");
-    let bad = |why: String, advice: &str| ApiError::new(ErrorCode::BadRequest, &what, why, advice);
-    let token: Token = token
-        .parse()
-        .map_err(|e| bad(format!("the token: {e}"), "Copy it from where it was made"))?;
-    let parsed = match Address::parse(address) {
-        Ok(Address::Unix(_)) => {
-            let why = "a token is for joining over TCP".to_owned();
-            return Err(bad(why, "Leave --token away: unix sockets need no certificate"));
+impl Certificates {
+    /// Gets a certificate from the authority's node at this address, and uses it from now on.
+    /// Giving the same token again is no error: an answer may have been lost.
+    ///
+    /// # Errors
+    /// If the token is not valid there, the other node is not of the token's authority, or does not
+    /// answer. Nothing has changed then.
+    pub async fn join(&self, address: &str, token: &str) -> Result<(), ApiError> {
+        let what = format!("cannot get a certificate from {address}");
+        let bad =
+            |why: String, advice: &str| ApiError::new(ErrorCode::BadRequest, &what, why, advice);
+        let token: Token = token
+            .parse()
+            .map_err(|e| bad(format!("the token: {e}"), "Copy it from where it was made"))?;
+        let parsed = match Address::parse(address) {
+            Ok(Address::Unix(_)) => {
+                let why = "a token is for joining over TCP".to_owned();
+                return Err(bad(why, "Leave --token away: unix sockets need no certificate"));
+            }
+            Ok(tcp) => tcp,
+            Err(why) => return Err(bad(why, "Check the address")),
+        };
+        if self.own.config.peer.tls.is_some() {
+            let why = "[peer.tls] names certificates of an external authority".to_owned();
+            return Err(bad(
+                why,
+                "Leave --token away, or take that table away and restart the node",
+            ));
         }
-        Ok(tcp) => tcp,
-        Err(why) => return Err(bad(why, "Check the address")),
-    };
-    if node.config.peer.tls.is_some() {
-        let why = "[peer.tls] names certificates of an external authority".to_owned();
-        return Err(bad(why, "Leave --token away, or take that table away and restart the node"));
-    }
-    if node.embedded.is_some() {
-        let why = "this node serves the coordinator (`here = true` under [coordinator])";
-        let advice = "Run `evenkeel cluster init` here, and join the others to this node";
-        return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
-    }
-    let system = |why: String| {
-        let advice = "Repair the state directory's file system, then join again";
-        ApiError::new(ErrorCode::System, &what, why, advice)
-    };
-    // It is stored before anybody certifies it: with the same one an answer can be asked for again.
-    let key = node.blocking(|node| Ok(key(&node.state))).await?.map_err(system)?;
-    let asked = tokio::time::timeout(DEADLINE, ask(node, &parsed, &token, &key)).await;
-    let late = || Err(Failed::Unreachable(format!("no answer within {} s", DEADLINE.as_secs())));
-    let (made, tls) = asked.unwrap_or_else(|_| late()).map_err(|failed| match failed {
+        if self.own.config.coordinator.here {
+            let why = "this node serves the coordinator (`here = true` under [coordinator])";
+            let advice = "Run `evenkeel cluster init` here, and join the others to this node";
+            return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+        }
+        let system = |why: String| {
+            let advice = "Repair the state directory's file system, then join again";
+            ApiError::new(ErrorCode::System, &what, why, advice)
+        };
+        // It is stored before anybody certifies it: with the same one an answer can be asked for
+        // again.
+        let key = self.with_state(key).await?.map_err(system)?;
+        let asked = tokio::time::timeout(DEADLINE, self.ask_by_token(&parsed, &token, &key)).await;
+        let late =
+            || Err(Failed::Unreachable(format!("no answer within {} s", DEADLINE.as_secs())));
+        let (made, tls) = asked.unwrap_or_else(|_| late()).map_err(|failed| match failed {
         Failed::Unreachable(why) => {
             let advice = "Check the address, and that the coordinator's node runs, with the authority of `evenkeel cluster init`";
             ApiError::new(ErrorCode::NodeUnreachable, &what, why, advice)
@@ -68,18 +74,73 @@ pub async fn join(node: &Arc<Node>, address: &str, token: &str) -> Result<(), Ap
             ApiError::new(ErrorCode::NotAuthorised, &what, why, advice)
         }
     })?;
-    let known = node.coordinator.membership().coordinator;
-    if known.is_some_and(|known| known != made.cluster.to_string()) {
-        let why = "this node belongs to another cluster";
-        let advice = "A node keeps its cluster; use another state directory for another cluster";
-        return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+        let known = self.cluster.coordinator().membership().coordinator;
+        if known.is_some_and(|known| known != made.cluster.to_string()) {
+            let why = "this node belongs to another cluster";
+            let advice =
+                "A node keeps its cluster; use another state directory for another cluster";
+            return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+        }
+        self.with_state(move |state| made.save(state)).await?.map_err(system)?;
+        self.credentials.tls.set(tls);
+        self.cluster.peers().proved_anew();
+        tracing::info!(%address, "got a certificate by a token");
+        Ok(())
     }
-    let save = move |node: &Node| Ok(made.save(&node.state));
-    node.blocking(save).await?.map_err(system)?;
-    node.credentials.tls.set(tls);
-    node.peers.forget_idle();
-    tracing::info!(%address, "got a certificate by a token");
-    Ok(())
+
+    async fn ask_by_token(
+        &self,
+        address: &Address,
+        token: &Token,
+        key: &Key,
+    ) -> Result<(Certificate, crate::peer::tls::PeerTls), Failed> {
+        let verifier =
+            Arc::new(JoinVerifier::new(token.authority(), (token.made(), token.expires())));
+        let client = ClientConfig::builder_with_protocol_versions(&[&TLS13])
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone())
+            .with_no_client_auth();
+        // No node is wanted: the token names the authority, and proves this node to it alone.
+        let connected = stream::connect_with(address, &client).await;
+        let mut stream = connected.map_err(|error| {
+            unreachable(format!("{error} (does the token come from that node's cluster?)"))
+        })?;
+        let authority = authority(&stream, &verifier).ok_or_else(|| unreachable("no authority"))?;
+        let channel = stream.export(CHANNEL_LABEL).ok_or_else(|| unreachable("no TLS 1.3"))?;
+        let (id, name, public) =
+            (self.own.identity.node, self.own.identity.name.clone(), key.public());
+        let asked = Asked { channel: &channel, key: &public, node: id, name: &name };
+        let proof = token.key().prove(token.id(), &asked);
+        let request =
+            JoinRequest { token: token.id(), node: id, name: name.clone(), key: public, proof };
+        stream.write_all(&request.encode()).await.map_err(unreachable)?;
+        stream.flush().await.map_err(unreachable)?;
+        match answer(&mut stream).await? {
+            JoinAnswer::Refused { why } => Err(Failed::Refused(why)),
+            JoinAnswer::Admitted { cluster, made, certificate } => {
+                let certificate = CertificateDer::from(certificate);
+                let made = Certificate { cluster, made, authority, certificate };
+                self.accept(made, key).map_err(refused)
+            }
+        }
+    }
+
+    /// A certificate is used only if it is what was asked for.
+    pub(super) fn accept(
+        &self,
+        made: Certificate,
+        key: &Key,
+    ) -> Result<(Certificate, crate::peer::tls::PeerTls), String> {
+        let tls = made.tls(key)?;
+        let (name, id) = (&self.own.identity.name, self.own.identity.node);
+        match tls.check_at(&made.certificate, (name, id), made.made.max(unix_seconds()))? {
+        Standing::Current => Ok((made, tls)),
+        Standing::Expired => Err(
+            "the certificate has expired already: compare this node's clock with that of the coordinator's"
+                .into(),
+        ),
+    }
+    }
 }
 
 enum Failed {
@@ -95,41 +156,6 @@ fn refused(error: impl std::fmt::Display) -> Failed {
     Failed::Refused(error.to_string())
 }
 
-async fn ask(
-    node: &Node,
-    address: &Address,
-    token: &Token,
-    key: &Key,
-) -> Result<(Certificate, crate::peer::tls::PeerTls), Failed> {
-    let verifier = Arc::new(JoinVerifier::new(token.authority(), (token.made(), token.expires())));
-    let client = ClientConfig::builder_with_protocol_versions(&[&TLS13])
-        .dangerous()
-        .with_custom_certificate_verifier(verifier.clone())
-        .with_no_client_auth();
-    // No node is wanted: the token names the authority, and proves this node to it alone.
-    let connected = stream::connect_with(address, &client).await;
-    let mut stream = connected.map_err(|error| {
-        unreachable(format!("{error} (does the token come from that node's cluster?)"))
-    })?;
-    let authority = authority(&stream, &verifier).ok_or_else(|| unreachable("no authority"))?;
-    let channel = stream.export(CHANNEL_LABEL).ok_or_else(|| unreachable("no TLS 1.3"))?;
-    let (id, name, public) = (node.identity.node, node.identity.name.clone(), key.public());
-    let asked = Asked { channel: &channel, key: &public, node: id, name: &name };
-    let proof = token.key().prove(token.id(), &asked);
-    let request =
-        JoinRequest { token: token.id(), node: id, name: name.clone(), key: public, proof };
-    stream.write_all(&request.encode()).await.map_err(unreachable)?;
-    stream.flush().await.map_err(unreachable)?;
-    match answer(&mut stream).await? {
-        JoinAnswer::Refused { why } => Err(Failed::Refused(why)),
-        JoinAnswer::Admitted { cluster, made, certificate } => {
-            let certificate = CertificateDer::from(certificate);
-            let made = Certificate { cluster, made, authority, certificate };
-            accept(made, node, key).map_err(refused)
-        }
-    }
-}
-
 async fn answer(stream: &mut PeerStream) -> Result<JoinAnswer, Failed> {
     let length = usize::from(stream.read_u16().await.map_err(unreachable)?);
     if length > exchange::MAX_ANSWER {
@@ -143,21 +169,4 @@ async fn answer(stream: &mut PeerStream) -> Result<JoinAnswer, Failed> {
 /// The authority's certificate, as the other side has sent it.
 fn authority(stream: &PeerStream, verifier: &JoinVerifier) -> Option<CertificateDer<'static>> {
     verifier.find(stream.certificates()).cloned()
-}
-
-/// A certificate is used only if it is what was asked for.
-pub(super) fn accept(
-    made: Certificate,
-    node: &Node,
-    key: &Key,
-) -> Result<(Certificate, crate::peer::tls::PeerTls), String> {
-    let tls = made.tls(key)?;
-    let (name, id) = (&node.identity.name, node.identity.node);
-    match tls.check_at(&made.certificate, (name, id), made.made.max(unix_seconds()))? {
-        Standing::Current => Ok((made, tls)),
-        Standing::Expired => Err(
-            "the certificate has expired already: compare this node's clock with that of the coordinator's"
-                .into(),
-        ),
-    }
 }

@@ -8,11 +8,9 @@ use evenkeel_core::CoordinatorId;
 use evenkeel_trust::PublicKey;
 use rustls::pki_types::CertificateDer;
 
-use super::{Certificate, key};
-use crate::certificates::joining::accept;
+use super::{Certificate, Certificates, key};
 use crate::clock::unix_seconds;
 use crate::config::Address;
-use crate::node::Node;
 use crate::peer::requests::{self, NewCertificate, WantedCertificate};
 
 /// How often it is looked whether one is due.
@@ -21,66 +19,65 @@ const PERIOD: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Renews this node's certificate whenever that is due, until the daemon ends.
-pub async fn renewals(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
+pub async fn renewals(certificates: Arc<Certificates>) {
     loop {
-        tokio::select! {
-            () = renew_if_due(&node) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
+        let done = certificates.own.stopping.unless_begun(certificates.renew_if_due()).await;
+        if done.is_none() || !certificates.own.stopping.pause(PERIOD).await {
+            return;
         }
     }
 }
 
-async fn renew_if_due(node: &Arc<Node>) {
-    if node.config.peer.tls.is_some() {
-        return;
-    }
-    let load = |node: &Node| Ok(Certificate::load(&node.state));
-    let present = match node.blocking(load).await {
-        Ok(Ok(Some(present))) => present,
-        Ok(Ok(None)) => return,
-        Ok(Err(why)) => return node.warn(why),
-        Err(error) => return node.warn(error.to_string()),
-    };
-    if present.is_due(unix_seconds())
-        && let Err(why) = renew(node, present).await
-    {
-        node.warn(format!("this node's certificate is not renewed yet: {why}"));
-    }
-}
-
-async fn renew(node: &Arc<Node>, present: Certificate) -> Result<(), String> {
-    let key = node.blocking(|node| Ok(key(&node.state))).await.map_err(|e| e.to_string())??;
-    let made = match &node.issuer {
-        Some(issuer) => issuer.certify(&node.identity.name, node.identity.node, &key.public())?,
-        None => {
-            let asked = ask(node, &key.public()).await?;
-            let (made, certificate) = asked.read(present.cluster)?;
-            Certificate { made, certificate, ..present }
+impl Certificates {
+    async fn renew_if_due(&self) {
+        if self.own.config.peer.tls.is_some() {
+            return;
         }
-    };
-    let (made, tls) = accept(made, node, &key)?;
-    let saved = node.blocking(move |node| Ok(made.save(&node.state))).await;
-    saved.map_err(|e| e.to_string())??;
-    node.credentials.tls.set(tls);
-    node.peers.forget_idle();
-    tracing::info!("this node's certificate was renewed");
-    Ok(())
-}
+        let present = match self.with_state(Certificate::load).await {
+            Ok(Ok(Some(present))) => present,
+            Ok(Ok(None)) => return,
+            Ok(Err(why)) => return self.own.warnings.warn(why),
+            Err(error) => return self.own.warnings.warn(error.to_string()),
+        };
+        if present.is_due(unix_seconds())
+            && let Err(why) = self.renew(present).await
+        {
+            self.own.warnings.warn(format!("this node's certificate is not renewed yet: {why}"));
+        }
+    }
 
-async fn ask(node: &Node, key: &PublicKey) -> Result<NewCertificate, String> {
-    let address = node.coordinator.membership().address;
-    let address = address.or_else(|| node.config.coordinator.join.clone());
-    let address = address.ok_or("the coordinator's address is not known: join its cluster")?;
-    let address = Address::parse(&address)?;
-    let wanted = WantedCertificate::new(key);
-    let to = (&address, &node.peers.coordinator());
-    let answer = node.peers.post_json(to, requests::CERTIFICATE, &wanted, DEADLINE).await;
-    answer.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+    async fn renew(&self, present: Certificate) -> Result<(), String> {
+        let key = self.with_state(key).await.map_err(|e| e.to_string())??;
+        let made = match &self.issuer {
+            Some(issuer) => {
+                issuer.certify(&self.own.identity.name, self.own.identity.node, &key.public())?
+            }
+            None => {
+                let asked = self.ask_for_new(&key.public()).await?;
+                let (made, certificate) = asked.read(present.cluster)?;
+                Certificate { made, certificate, ..present }
+            }
+        };
+        let (made, tls) = self.accept(made, &key)?;
+        let saved = self.with_state(move |state| made.save(state)).await;
+        saved.map_err(|e| e.to_string())??;
+        self.credentials.tls.set(tls);
+        self.cluster.peers().proved_anew();
+        tracing::info!("this node's certificate was renewed");
+        Ok(())
+    }
+
+    async fn ask_for_new(&self, key: &PublicKey) -> Result<NewCertificate, String> {
+        let address = self.cluster.coordinator().membership().address;
+        let address = address.or_else(|| self.own.config.coordinator.join.clone());
+        let address = address.ok_or("the coordinator's address is not known: join its cluster")?;
+        let address = Address::parse(&address)?;
+        let wanted = WantedCertificate::new(key);
+        let to = (&address, &self.cluster.peers().coordinator());
+        let answer =
+            self.cluster.peers().post_json(to, requests::CERTIFICATE, &wanted, DEADLINE).await;
+        answer.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+    }
 }
 
 impl NewCertificate {

@@ -17,3 +17,13 @@ fn a_coordinator_hears_nobody_if_all_others_are_silent() {
     assert!(!are_silent(&[member("n2", false), member("n3", true)]));
     assert!(!are_silent(&[]));
 }
+
+#[test]
+fn of_a_node_that_is_not_asked_it_is_said_who_does_not_hear_it() {
+    let told = unheard("n2", true);
+    assert_eq!(told, "the coordinator does not hear node n2: its disks are not listed");
+    let told = unheard("n2", false);
+    assert!(told.contains("did not hear node n2 when it last answered"), "{told}");
+    assert_eq!(unlisted(true), None);
+    assert!(unlisted(false).unwrap().contains("the coordinator does not answer"));
+}

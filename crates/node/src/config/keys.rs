@@ -23,7 +23,7 @@ const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("log", &["level", "format"]),
-    ("api", &["socket", "group"]),
+    ("api", &["socket", "view", "operate", "administer"]),
     ("metrics", &["listen", "insecure"]),
     ("peer", &["listen", "advertise", "tls", "handshake_seconds", "max_unauthenticated"]),
     ("peer.tls", &["certificate", "key", "authority"]),
@@ -62,11 +62,18 @@ const RENAMED: &[(&str, &str, &str)] = &[
 ];
 
 /// Keys that are gone: their table, their name, and what does their work.
-const GONE: &[(&str, &str, &str)] = &[(
-    "peer",
-    "key_file",
-    "over TCP nodes prove by certificates who they are: take the line away, run `evenkeel cluster init` on the coordinator's node while it does not run, start the nodes, and let each other one join by `evenkeel node join ADDRESS --token TOKEN` (`evenkeel node invite --member NODE` on the coordinator's node makes the token of a member); or set [peer.tls]",
-)];
+const GONE: &[(&str, &str, &str)] = &[
+    (
+        "api",
+        "group",
+        "its members get the right to do everything by `administer = [\"@GROUP\"]`, or less by `view` or `operate`",
+    ),
+    (
+        "peer",
+        "key_file",
+        "over TCP nodes prove by certificates who they are: take the line away, run `evenkeel cluster init` on the coordinator's node while it does not run, start the nodes, and let each other one join by `evenkeel node join ADDRESS --token TOKEN` (`evenkeel node invite --member NODE` on the coordinator's node makes the token of a member); or set [peer.tls]",
+    ),
+];
 
 /// Checks that every key of the file is known.
 pub(super) fn check(table: &Table) -> Result<(), String> {

@@ -161,10 +161,9 @@ fn the_example_file_names_every_key_and_changes_none() {
 
 /// Keys that are not set by default, or by the machine: the text beside them says so, and what is
 /// shown is an example.
-const EXAMPLES: [&str; 14] = [
+const EXAMPLES: [&str; 13] = [
     "name",
     "api.socket",
-    "api.group",
     "metrics.listen",
     "peer.tls.certificate",
     "peer.tls.key",

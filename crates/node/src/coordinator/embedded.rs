@@ -33,7 +33,7 @@ pub enum EmbeddedError {
     Threads(std::io::Error),
 }
 
-/// The database, and when each node was heard of.
+/// The database, and when something came last from each node.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -46,6 +46,9 @@ struct Inner {
     /// Held while it is stored who was silent.
     saving: Mutex<()>,
     began: Instant,
+    /// Seconds by which a test has moved the clock.
+    #[cfg(test)]
+    ahead: std::sync::atomic::AtomicU64,
     threads: Threads,
 }
 
@@ -62,14 +65,23 @@ impl Embedded {
     ) -> Result<Self, EmbeddedError> {
         let store = RedbStore::open(path).map_err(FoundingError::Store)?;
         let cluster = found(&store, configured, CoordinatorId(random_u128()))?;
-        let began = Instant::now();
         let known = (cluster.members, cluster.silent);
-        let liveness = Liveness::new(expiry, false, moment(began), known);
+        let now = Moment { steady: Duration::ZERO, unix: unix_seconds() };
+        let liveness = Liveness::new(expiry, false, now, known);
         let identity = Identity { id: cluster.id, here, is_shared: false };
         let memory = Mutex::new(Memory::new(identity, cluster.name, liveness));
         let threads = Threads::start().map_err(EmbeddedError::Threads)?;
         let (id, saving) = (cluster.id, Mutex::default());
-        let inner = Inner { store, id, memory, saving, began, threads };
+        let inner = Inner {
+            store,
+            id,
+            memory,
+            saving,
+            began: Instant::now(),
+            #[cfg(test)]
+            ahead: Default::default(),
+            threads,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -143,17 +155,24 @@ impl Inner {
     }
 
     fn run(&self, task: Task) -> Result<Answer, StoreError> {
-        run(&self.store, &self.memory, || moment(self.began), task)
+        run(&self.store, &self.memory, || self.now(), task)
     }
 
     fn is_tick_due(&self) -> bool {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.liveness.take_due(moment(self.began))
+        memory.liveness.take_due(self.now())
     }
-}
 
-fn moment(began: Instant) -> Moment {
-    Moment { steady: began.elapsed(), unix: unix_seconds() }
+    fn now(&self) -> Moment {
+        #[cfg_attr(not(test), expect(unused_mut, reason = "only tests move the clock"))]
+        let mut steady = self.began.elapsed();
+        #[cfg(test)]
+        {
+            let ahead = self.ahead.load(std::sync::atomic::Ordering::Relaxed);
+            steady += Duration::from_secs(ahead);
+        }
+        Moment { steady, unix: unix_seconds() }
+    }
 }
 
 impl Coordinator for Embedded {

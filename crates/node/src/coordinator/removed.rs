@@ -1,4 +1,4 @@
-//! What people are told of a node that was removed from the cluster.
+//! What people read of a node that was removed from the cluster.
 
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::NodeId;

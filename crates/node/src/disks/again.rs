@@ -6,8 +6,6 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use evenkeel_core::ReplicaId;
-
 use super::origins::Origins;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Found, Known, OpenReplica, Record, device, directory};
@@ -54,14 +52,7 @@ impl ReplicaTarget {
 impl Disks {
     /// Waits until something may have to be opened again.
     pub async fn until_due(&self) {
-        let changed = self.changed.notified();
-        match self.next_try() {
-            Some(at) => tokio::select! {
-                () = tokio::time::sleep_until(at.into()) => {}
-                () = changed => {}
-            },
-            None => changed.await,
-        }
+        self.listed.until(|| self.next_try()).await;
     }
 
     fn next_try(&self) -> Option<Instant> {
@@ -83,7 +74,7 @@ impl Disks {
         };
         let mount = self.lock().iter().find(|e| e.serial == probe.serial).map_or(0, |e| e.mount);
         opened.iter_mut().for_each(|replica| replica.mount = mount);
-        self.changed.notify_one();
+        self.listed.wake();
         self.keep_closed(&mut opened);
         opened
     }
@@ -102,7 +93,7 @@ impl Disks {
     /// has.
     pub(super) fn note_found(&self, found: Found) -> (Vec<OpenReplica>, bool) {
         let mut entries = self.lock();
-        let Some(entry) = entries.iter_mut().find(|entry| entry.serial == found.serial) else {
+        let Some(entry) = entries.numbered(found.serial) else {
             return (Vec::new(), false);
         };
         let EntryState::Opening(before, retry) = &entry.state else { return (Vec::new(), false) };
@@ -140,7 +131,7 @@ impl Disks {
         let mut opened = Vec::new();
         let now_known = target.open(&self.origins, &mut opened);
         let mut entries = self.lock();
-        let entry = entries.iter_mut().find(|entry| entry.serial == serial);
+        let entry = entries.numbered(serial);
         let found = entry.and_then(|entry| {
             let position = entry.replicas.iter().position(|known| known.path == target.path)?;
             let retry = match entry.replicas[position].state {
@@ -164,49 +155,6 @@ impl Disks {
         known.next_try = Some(next);
         entry.replicas[position] = known;
         opened
-    }
-
-    /// The engine has a replica.
-    pub fn note_served(&self, replica: ReplicaId) {
-        self.change_open(replica, |known| {
-            (known.state, known.next_try) = (KnownState::Served, None);
-        });
-    }
-
-    /// The engine does not have a replica yet, as its disk does not answer.
-    pub fn note_slow(&self, replica: ReplicaId) {
-        self.change_open(replica, |known| known.state = KnownState::Slow);
-    }
-
-    /// The engine could not read a replica, and its file is closed: it is tried again.
-    pub fn note_trouble(&self, replica: ReplicaId, error: std::io::Error) {
-        let trouble = Trouble::from(error);
-        self.change_open(replica, |known| {
-            let retry = known.next_try.unwrap_or_else(|| Retry::first(Instant::now()));
-            known.state = KnownState::Waiting(trouble, retry);
-        });
-        self.changed.notify_one();
-    }
-
-    /// Notes that a replica is not served, so that [`Disks::list`] tells why.
-    pub fn note_problem(&self, replica: ReplicaId, problem: &str) {
-        self.change_open(replica, |known| known.state = KnownState::Refused(problem.to_owned()));
-    }
-
-    fn change_open(&self, replica: ReplicaId, change: impl FnOnce(&mut Known)) {
-        self.change_known(replica, |known| {
-            if known.state.is_open() {
-                change(known);
-            }
-        });
-    }
-
-    pub(super) fn change_known(&self, replica: ReplicaId, change: impl FnOnce(&mut Known)) {
-        let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
-        if let Some((entry, position)) = found {
-            change(&mut entry.replicas[position]);
-        }
     }
 }
 

@@ -105,7 +105,7 @@ impl Disks {
 
     fn begin_deletion(&self, replica: ReplicaId, what: &str) -> Result<Option<Deletion>, ApiError> {
         let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let found = entries.holder_mut(replica);
         let Some((entry, position)) = found else { return Ok(None) };
         match entry.replicas[position].state {
             KnownState::Making => return Err(being_made(what)),
@@ -134,7 +134,7 @@ impl Disks {
         deleted: io::Result<Option<File>>,
     ) -> io::Result<()> {
         let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let found = entries.holder_mut(replica);
         // It is not there if its disk was opened anew meanwhile, and then has no such replica any
         // more.
         if let Some((entry, position)) = found {

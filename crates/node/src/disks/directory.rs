@@ -17,8 +17,8 @@ use super::replica_file::{Unreadable, inspect, length_of, lock, read_newest, wri
 use super::space::Space;
 use super::states::{Hold, KnownState, Retry, Trouble};
 use super::{Known, NewReplica, OpenReplica, Opened, failing, probe};
-use crate::own_directory::exposed;
-use crate::own_file::{self, OpenError};
+use crate::files::own_directory::exposed;
+use crate::files::own_file::{self, OpenError};
 use crate::random::random_u128;
 use crate::state::{lock_file, lock_holder, replace, sync_parent};
 

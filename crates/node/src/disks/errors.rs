@@ -4,10 +4,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::ReplicaId;
 use evenkeel_engine::counters::Kind;
 
-use super::{Disks, Known};
+use super::Known;
 use crate::clock::{unix_seconds, utc};
 
 /// How often at most a line about one kind of errors of a disk is written: one that is full, or
@@ -22,6 +21,13 @@ pub(super) struct LastError {
     why: String,
 }
 
+impl LastError {
+    /// One that was reported just now.
+    pub(super) fn now(why: &str) -> Self {
+        Self { at: unix_seconds(), why: why.to_owned() }
+    }
+}
+
 /// The lines about errors of one disk, by kind: when the last one was written, and how many were
 /// left out since.
 #[derive(Debug, Default)]
@@ -30,6 +36,10 @@ pub(super) struct Lines(Vec<(Kind, Instant, u64)>);
 /// How many lines were left out before one that is written: the end of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut(u64);
+
+impl LeftOut {
+    pub(super) const NONE: Self = Self(0);
+}
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,10 +52,10 @@ impl fmt::Display for LeftOut {
 
 impl Lines {
     /// Whether a line is written now. `None`: it is left out, and counted.
-    fn line(&mut self, kind: Kind, now: Instant) -> Option<LeftOut> {
+    pub(super) fn line(&mut self, kind: Kind, now: Instant) -> Option<LeftOut> {
         let Some((_, at, left_out)) = self.0.iter_mut().find(|(of, ..)| *of == kind) else {
             self.0.push((kind, now, 0));
-            return Some(LeftOut(0));
+            return Some(LeftOut::NONE);
         };
         if now.saturating_duration_since(*at) < PERIOD {
             *left_out += 1;
@@ -53,26 +63,6 @@ impl Lines {
         }
         *at = now;
         Some(LeftOut(std::mem::take(left_out)))
-    }
-}
-
-impl Disks {
-    /// An operation of a replica has failed, as `why` says. It is told until the replica is opened
-    /// anew. Returns whether a line of the log is to tell it; `None`: enough others do.
-    pub fn note_error(
-        &self,
-        replica: ReplicaId,
-        kind: Kind,
-        why: &str,
-        now: Instant,
-    ) -> Option<LeftOut> {
-        let mut entries = self.lock();
-        let known = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
-        // One that was deleted meanwhile.
-        let Some((entry, position)) = known else { return Some(LeftOut(0)) };
-        let error = LastError { at: unix_seconds(), why: why.to_owned() };
-        entry.replicas[position].last_error = Some(error);
-        entry.lines.line(kind, now)
     }
 }
 

@@ -5,12 +5,14 @@
 //! neither adopt a view nor open a session, and reading is all that is left: one that somebody
 //! reads stays open until it is of no use.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_core::{ReplicaId, VolumeId};
 
+use super::listed::Listed;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
-use super::{Disks, Entry, Known};
+use super::{Entry, Known};
 use crate::random::random_incarnation;
 
 /// So many looks in a row have to find an error: one of them may pass.
@@ -38,11 +40,19 @@ impl FailedLooks {
     }
 }
 
-impl Disks {
+/// Disks that fail or are read-only, of which the engine lets go.
+#[derive(Debug)]
+pub struct Failing(Arc<Listed>);
+
+impl Failing {
+    pub(super) const fn new(listed: Arc<Listed>) -> Self {
+        Self(listed)
+    }
+
     /// What the engine has of a disk, by its serial number, that is to be let go of.
     #[must_use]
-    pub fn served_of_failing(&self, disk: u64) -> Vec<(VolumeId, ReplicaId)> {
-        let entries = self.lock();
+    pub fn served_of(&self, disk: u64) -> Vec<(VolumeId, ReplicaId)> {
+        let entries = self.0.lock();
         let entry = entries.iter().find(|entry| entry.serial == disk && entry.is_to_go());
         let known = entry.map(|entry| &entry.replicas[..]).unwrap_or_default();
         let open = known.iter().filter(|known| known.state.is_open());
@@ -53,13 +63,13 @@ impl Disks {
     /// Whether a disk that is to be let go of can be read still.
     #[must_use]
     pub fn can_be_read(&self, disk: u64) -> bool {
-        self.lock().iter().any(|entry| entry.serial == disk && !entry.is_failing())
+        self.0.lock().iter().any(|entry| entry.serial == disk && !entry.is_failing())
     }
 
     /// Whoever was to let go of a disk has done so, or has failed: then the next look asks again.
     pub fn let_go_ended(&self, disk: u64) {
-        let mut entries = self.lock();
-        if let Some(entry) = entries.iter_mut().find(|entry| entry.serial == disk) {
+        let mut entries = self.0.lock();
+        if let Some(entry) = entries.numbered(disk) {
             entry.failed_looks.is_let_go_of = false;
         }
     }
@@ -67,12 +77,12 @@ impl Disks {
     /// The engine has closed these replicas of a disk that fails or is read-only. If no other one is
     /// open, the disk is let go of. It, or each of them, is opened again as soon as that succeeds.
     pub fn let_go(&self, disk: u64, closed: &[ReplicaId]) {
-        let mut entries = self.lock();
+        let mut entries = self.0.lock();
         let entry = entries.iter_mut().find(|entry| entry.serial == disk && entry.is_to_go());
         let Some(entry) = entry else { return };
         entry.note_closed(closed);
         let hold = entry.let_go_of_failing();
-        self.changed.notify_one();
+        self.0.wake();
         drop(entries);
         // To close what is on a disk that fails may take long.
         drop(hold);
@@ -134,13 +144,17 @@ impl Entry {
 
     fn note_closed(&mut self, closed: &[ReplicaId]) {
         let state = KnownState::Waiting(self.trouble(), Retry::first(Instant::now()));
+        // Of files that a disk away cannot show nobody knows that they are gone.
+        let is_there = matches!(self.state, EntryState::Serving(_));
         let is_closed = |known: &&mut Known| {
             let replica = known.superblock.as_ref().map(|superblock| superblock.replica);
             known.state.is_open() && replica.is_some_and(|replica| closed.contains(&replica))
         };
         for known in self.replicas.iter_mut().filter(is_closed) {
             tracing::error!(path = %known.path.display(), "a replica is closed: {}", state.problem().unwrap_or_default());
-            (known.state, known.identity) = (state.clone(), None);
+            let before = std::mem::replace(&mut known.state, state.clone());
+            let lost_file = before.gone_file().filter(|_| is_there);
+            (known.identity, known.lost_file) = (None, lost_file);
         }
     }
 

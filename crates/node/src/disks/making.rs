@@ -11,7 +11,7 @@ use super::mark::DeviceIdentity;
 use super::presence::Identity;
 use super::space::Question;
 use super::states::{Hold, KnownState};
-use super::{Disks, Known, OpenReplica, device, directory, find, replica_file, system};
+use super::{Disks, Known, OpenReplica, device, directory, replica_file, system};
 
 /// What a new replica is made of.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl Disks {
     ) -> Result<OpenReplica, ApiError> {
         let identity = made.as_ref().ok().and_then(|made| Identity::of_open(&made.file));
         let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let found = entries.holder_mut(replica);
         let found = found.filter(|(e, p)| e.replicas[*p].state == KnownState::Making);
         match (found, &made) {
             (Some((entry, position)), Ok(opened)) => {
@@ -105,7 +105,7 @@ impl Disks {
         what: &str,
     ) -> Result<Site, ApiError> {
         // What lies there may be another directory by now.
-        self.look_at(disk);
+        self.looks.look_at(disk);
         let (site, question) = self.begin_making(disk, new, what)?;
         // Without the lock: it blocks on the disk.
         let space = question.answer();
@@ -140,7 +140,7 @@ impl Disks {
             let advice = "See `evenkeel volume status`: it was asked for twice";
             return Err(ApiError::new(ErrorCode::WrongState, what, why, advice));
         }
-        let index = find(&entries, disk, what)?;
+        let index = entries.find(disk, what)?;
         let entry = &mut entries[index];
         let device = match entry.state.hold() {
             None => {

@@ -7,7 +7,7 @@ use evenkeel_format::Superblock;
 
 use super::probe::device_number;
 use super::replica_file::read_newest;
-use super::{Disks, canonical, default_name, device, directory, refuse_duplicate, system};
+use super::{Disks, canonical, default_name, device, directory, system};
 
 /// What adding a disk comes to.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Disks {
         let what = format!("cannot add {}", path.display());
         let path = canonical(path, &what)?;
         let name = name.unwrap_or_else(|| default_name(&path));
-        refuse_duplicate(&self.lock(), &path, &name, &what)?;
+        self.lock().refuse_duplicate(&path, &name, &what)?;
         if device_number(&path).map_err(|e| system(&what, &e))?.is_none() {
             directory::refuse_unusable(&path, &what)?;
             let finds = directory::replicas(&path);

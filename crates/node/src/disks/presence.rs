@@ -17,10 +17,11 @@ use std::time::{Duration, Instant};
 use evenkeel_core::{ReplicaId, VolumeId};
 
 use super::directory::{self, MARKER};
+use super::listed::Listed;
 use super::replica_file::read_newest;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
-use super::{Disks, Entry, Known, OpenReplica};
-use crate::own_file;
+use super::{Entries, Entry, Known, OpenReplica};
+use crate::files::own_file;
 
 /// A path that has not answered for so long is said to hang.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -216,12 +217,20 @@ impl LastLook {
     }
 }
 
-impl Disks {
+/// Looks at the paths of all disks, and what they have found.
+#[derive(Debug)]
+pub struct Looks(Arc<Listed>);
+
+impl Looks {
+    pub(super) const fn new(listed: Arc<Listed>) -> Self {
+        Self(listed)
+    }
+
     /// Looks whether one disk is at its path now. It blocks on the disk.
     pub(super) fn look_at(&self, disk: &str) {
-        let look = self.lock().iter().find(|e| e.record.name == disk).and_then(Entry::disk_look);
+        let look = self.0.lock().iter().find(|e| e.record.name == disk).and_then(Entry::disk_look);
         if let Some(look) = look {
-            self.note_disk_seen(&mut self.lock(), &look.carry_out());
+            self.note_disk_seen(&mut self.0.lock(), &look.carry_out());
         }
     }
 
@@ -229,11 +238,10 @@ impl Disks {
     /// is not, or is not served.
     #[must_use]
     pub fn file_gone(&self, replica: ReplicaId) -> Option<String> {
-        let entries = self.lock();
-        let (entry, known) =
-            entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])))?;
+        let entries = self.0.lock();
+        let (entry, known) = entries.holder(replica)?;
         let KnownState::FileGone(why) = &known.state else { return None };
-        Some(format!("disk {} of node {}: {why}", entry.record.name, self.node.name))
+        Some(format!("disk {} of node {}: {why}", entry.record.name, self.0.node().name))
     }
 
     /// The same of all replicas, with their volumes' names.
@@ -244,15 +252,15 @@ impl Disks {
             let volume = known.volume_name();
             Some(format!("disk {}: the replica of {volume}: {why}", entry.record.name))
         };
-        let entries = self.lock();
+        let entries = self.0.lock();
         let all = entries.iter().flat_map(|entry| entry.replicas.iter().map(move |k| (entry, k)));
         all.filter_map(|(entry, known)| gone(entry, known)).collect()
     }
 
     /// A look at each disk that is open, but for those of which an earlier one has not ended.
     #[must_use]
-    pub fn begin_looks(&self) -> Vec<Look> {
-        let mut entries = self.lock();
+    pub fn begin(&self) -> Vec<Look> {
+        let mut entries = self.0.lock();
         let idle = entries.iter_mut().filter(|entry| !entry.last_look.is_under_way());
         let begin = |entry: &mut Entry| {
             let look = entry.look()?;
@@ -264,7 +272,7 @@ impl Disks {
 
     /// Takes note of what was found. Returns what is to be done about it with the engine.
     pub fn note_seen(&self, seen: Seen) -> Option<Due> {
-        let mut entries = self.lock();
+        let mut entries = self.0.lock();
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
         let has_failed = seen.disk.place == Some(Place::Failing);
         entry.failed_looks.note(has_failed, seen.disk.is_read_only);
@@ -274,7 +282,7 @@ impl Disks {
         }
         let gone = entry.gone();
         if let Some(hold) = entry.let_go_if_empty() {
-            self.changed.notify_one();
+            self.0.wake();
             drop(entries);
             // To close a device may take long.
             drop(hold);
@@ -300,15 +308,15 @@ impl Disks {
     /// Takes note of what was found of a disk itself. `None`: it was removed meanwhile.
     fn note_disk_seen<'a>(
         &self,
-        entries: &'a mut [Entry],
+        entries: &'a mut Entries,
         seen: &DiskSeen,
     ) -> Option<&'a mut Entry> {
-        let entry = entries.iter_mut().find(|entry| entry.serial == seen.look.serial)?;
+        let entry = entries.numbered(seen.look.serial)?;
         let was_missing = entry.gone().is_some();
         entry.note_place(seen.look.identity, seen.place);
         if was_missing && entry.gone().is_none() {
             // What could not be opened meanwhile is tried again.
-            self.changed.notify_one();
+            self.0.wake();
         }
         Some(entry)
     }
@@ -316,7 +324,7 @@ impl Disks {
     /// Whether the disk of a replica is open, and not at its path.
     #[must_use]
     pub fn is_missing(&self, replica: ReplicaId) -> bool {
-        let entries = self.lock();
+        let entries = self.0.lock();
         let entry = entries.iter().find(|entry| entry.position(replica).is_some());
         entry.is_some_and(|entry| entry.gone().is_some())
     }

@@ -13,20 +13,22 @@ pub enum Risk {
     FileGone(String),
     /// Its disk can't be written to: it can be read, and leaves its mirror with the next write.
     ReadOnly(String),
+    /// Both.
+    FileGoneReadOnly(String),
 }
 
 impl Risk {
     /// The sentence.
     #[must_use]
     pub fn why(&self) -> &str {
-        let (Self::FileGone(why) | Self::ReadOnly(why)) = self;
+        let (Self::FileGone(why) | Self::ReadOnly(why) | Self::FileGoneReadOnly(why)) = self;
         why
     }
 
     /// Whether its disk can't be written to.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {
-        matches!(self, Self::ReadOnly(_))
+        matches!(self, Self::ReadOnly(_) | Self::FileGoneReadOnly(_))
     }
 }
 
@@ -34,16 +36,19 @@ impl Disks {
     /// What is wrong with a replica that this node serves. `None`: nothing, or it is not served.
     #[must_use]
     pub fn risk(&self, replica: ReplicaId) -> Option<Risk> {
-        if let Some(why) = self.file_gone(replica) {
-            return Some(Risk::FileGone(why));
-        }
+        let gone = self.looks.file_gone(replica);
         let entries = self.lock();
-        let (entry, known) =
-            entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])))?;
+        let (entry, known) = entries.holder(replica)?;
         let is_read_only = known.state.is_served() && entry.was_seen_read_only();
-        is_read_only.then(|| {
-            let (disk, node) = (&entry.record.name, &self.node.name);
-            Risk::ReadOnly(format!("disk {disk} of node {node}: {READ_ONLY}"))
-        })
+        match (gone, is_read_only) {
+            (Some(why), false) => Some(Risk::FileGone(why)),
+            // What nothing brings back is said first.
+            (Some(why), true) => Some(Risk::FileGoneReadOnly(format!("{why}; and {READ_ONLY}"))),
+            (None, true) => {
+                let (disk, node) = (&entry.record.name, &self.listed.node().name);
+                Some(Risk::ReadOnly(format!("disk {disk} of node {node}: {READ_ONLY}")))
+            }
+            (None, false) => None,
+        }
     }
 }

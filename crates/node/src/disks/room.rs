@@ -13,9 +13,9 @@ use rustix::fs::OFlags;
 use super::presence::Identity;
 use super::replica_file::length_of;
 use super::space::Question;
-use super::{Disks, device, system};
+use super::{Disks, REPLACE, device, system};
+use crate::files::own_file;
 use crate::keyed_lock::Recall;
-use crate::own_file;
 
 /// A replica's file or device that has room for more data.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Disks {
         match site.open(&what) {
             Ok(file) => Ok(Room { file, what, recall }),
             Err(error) => {
-                self.change_known(replica, |known| known.reserved = 0);
+                self.in_engine.change_known(replica, |known| known.reserved = 0);
                 Err(error)
             }
         }
@@ -104,7 +104,7 @@ impl Disks {
         what: &str,
     ) -> Result<LongerReplica, ApiError> {
         let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let found = entries.holder_mut(replica);
         let (entry, position) = found.ok_or_else(|| {
             let advice = "See `evenkeel disk list`, and the node's log";
             ApiError::new(ErrorCode::NoSuchReplica, what, "it is not on this node", advice)
@@ -119,18 +119,6 @@ impl Disks {
         let old = known.superblock.as_ref().map_or(0, length_of);
         let (path, identity) = (known.path.clone(), known.identity);
         Ok(LongerReplica { disk, path, identity, old, wanted, space })
-    }
-
-    /// Notes that a replica has so many bytes of data now.
-    pub fn note_length(&self, replica: ReplicaId, length: u64) {
-        for entry in self.lock().iter_mut() {
-            if let Some(position) = entry.position(replica)
-                && let Some(superblock) = &mut entry.replicas[position].superblock
-            {
-                superblock.data_length = superblock.data_length.max(length);
-                entry.replicas[position].reserved = 0;
-            }
-        }
     }
 }
 
@@ -165,7 +153,9 @@ impl LongerReplica {
         if self.identity.is_some_and(|identity| Identity::of_open(&file) != Some(identity)) {
             let path = self.path.display();
             let why = format!("another file is at {path}: the replica's was deleted or moved");
-            let advice = "Move that very file back, never a copy of it; else take another disk: `evenkeel replica replace`";
+            let advice = format!(
+                "Move that very file back, never a copy of it; else take another disk: {REPLACE}"
+            );
             return Err(ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice));
         }
         if file.metadata().map_err(failed)?.len() < self.wanted {
@@ -179,7 +169,7 @@ impl LongerReplica {
 fn too_small(disk: &str, free: u64, wanted: u64, what: &str) -> ApiError {
     let [wanted, free] = evenkeel_api::sizes::compared(wanted, free);
     let why = format!("disk {disk} has {free} for it, and {wanted} are needed");
-    let advice = "Make room there, or replace the replica by one on a larger disk (`evenkeel replica replace`)";
+    let advice = format!("Make room there, or take another disk: {REPLACE}");
     ApiError::new(ErrorCode::DiskTooSmall, what, why, advice)
 }
 

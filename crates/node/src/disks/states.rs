@@ -198,6 +198,14 @@ impl KnownState {
         matches!(self, Self::Served | Self::FileGone(_))
     }
 
+    /// Why its file is not at its path, while it is open.
+    pub(super) fn gone_file(self) -> Option<String> {
+        match self {
+            Self::FileGone(why) => Some(why),
+            _ => None,
+        }
+    }
+
     pub(super) fn problem(&self) -> Option<String> {
         match self {
             Self::Served => None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use evenkeel_api::types::DiskKind;
@@ -25,17 +25,54 @@ pub struct ReplicaPlace {
     pub path: PathBuf,
 }
 
-/// The volumes that were stopped when the last daemon ended.
-pub(super) fn load(state: &StateDirectory) -> Result<BTreeSet<VolumeId>, StateError> {
-    let texts: Vec<String> = state.load(FILE)?.unwrap_or_default();
-    Ok(texts.iter().filter_map(|text| text.parse().ok()).collect())
+/// The volumes whose replicas are kept closed, as the state directory remembers them.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    state: Arc<StateDirectory>,
+    volumes: Mutex<BTreeSet<VolumeId>>,
+    /// Held while they are changed, so that what is newer is saved later. Only by threads that may
+    /// block.
+    saving: Mutex<()>,
+}
+
+impl Stopped {
+    /// Those that were stopped when the last daemon ended.
+    ///
+    /// # Errors
+    /// If the state directory cannot be read.
+    pub(super) fn load(state: Arc<StateDirectory>) -> Result<Self, StateError> {
+        let texts: Vec<String> = state.load(FILE)?.unwrap_or_default();
+        let volumes = texts.iter().filter_map(|text| text.parse().ok()).collect();
+        Ok(Self { state, volumes: Mutex::new(volumes), saving: Mutex::default() })
+    }
+
+    fn holds(&self, volume: VolumeId) -> bool {
+        self.volumes().contains(&volume)
+    }
+
+    /// Changes which volumes are stopped, and remembers it, if `change` says that it has changed
+    /// anything. Returns whether it has.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeSet<VolumeId>) -> bool,
+    ) -> Result<bool, StateError> {
+        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut volumes = self.volumes().clone();
+        if !change(&mut volumes) {
+            return Ok(false);
+        }
+        let texts: Vec<String> = volumes.iter().map(ToString::to_string).collect();
+        self.state.save(FILE, &texts)?;
+        *self.volumes() = volumes;
+        Ok(true)
+    }
+
+    fn volumes(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Disks {
-    fn stopped(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Of replicas that were just opened, closes those of stopped volumes.
     pub(super) fn keep_closed(&self, opened: &mut Vec<OpenReplica>) {
         let is_wanted = |replica: &mut OpenReplica| {
@@ -52,7 +89,7 @@ impl Disks {
     /// Whether this node keeps the replicas of a volume closed.
     #[must_use]
     pub fn is_stopped(&self, volume: VolumeId) -> bool {
-        self.stopped().contains(&volume)
+        self.stopped.holds(volume)
     }
 
     /// Whether a replica was closed because its volume is stopped.
@@ -67,31 +104,14 @@ impl Disks {
     /// # Errors
     /// If that cannot be remembered; no replica is to be closed then.
     pub fn stop(&self, volume: VolumeId) -> Result<(), StateError> {
-        self.change_stopped(|stopped| stopped.insert(volume)).map(drop)
-    }
-
-    /// Changes which volumes are stopped, and remembers it, if `change` says that it has changed
-    /// anything. Returns whether it has.
-    fn change_stopped(
-        &self,
-        change: impl FnOnce(&mut BTreeSet<VolumeId>) -> bool,
-    ) -> Result<bool, StateError> {
-        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut stopped = self.stopped().clone();
-        if !change(&mut stopped) {
-            return Ok(false);
-        }
-        let texts: Vec<String> = stopped.iter().map(ToString::to_string).collect();
-        self.state.save(FILE, &texts)?;
-        *self.stopped() = stopped;
-        Ok(true)
+        self.stopped.change(|stopped| stopped.insert(volume)).map(drop)
     }
 
     /// Closes a replica of a stopped volume, which the engine has closed before. If the volume was
     /// assembled meanwhile it is opened again by itself.
     pub fn close_replica(&self, replica: ReplicaId) {
         let mut entries = self.lock();
-        let found = entries.iter_mut().find_map(|e| e.position(replica).map(|p| (e, p)));
+        let found = entries.holder_mut(replica);
         let Some((entry, position)) = found else { return };
         let known = &mut entry.replicas[position];
         if matches!(known.state, KnownState::Making | KnownState::Deleting) {
@@ -104,7 +124,7 @@ impl Disks {
             false => {
                 let trouble = Trouble::just_assembled();
                 let retry = Retry::at_once(Instant::now());
-                self.changed.notify_one();
+                self.listed.wake();
                 (KnownState::Waiting(trouble.clone(), retry), EntryState::Waiting(trouble, retry))
             }
         };
@@ -124,7 +144,7 @@ impl Disks {
         if self.lock().iter().any(|entry| entry.replicas.iter().any(is_of_it)) {
             return;
         }
-        if let Err(error) = self.change_stopped(|stopped| stopped.remove(&volume)) {
+        if let Err(error) = self.stopped.change(|stopped| stopped.remove(&volume)) {
             tracing::warn!(%volume, %error, "a stopped volume of which nothing is here stays remembered");
         }
     }
@@ -136,7 +156,7 @@ impl Disks {
     /// # Errors
     /// If that cannot be remembered; they stay closed then.
     pub fn reopen(&self, volume: VolumeId) -> Result<Vec<Probe>, StateError> {
-        if !self.change_stopped(|stopped| stopped.remove(&volume))? {
+        if !self.stopped.change(|stopped| stopped.remove(&volume))? {
             return Ok(Vec::new());
         }
         let mut probes = Vec::new();
@@ -149,7 +169,7 @@ impl Disks {
                 }
             }
         }
-        self.changed.notify_one();
+        self.listed.wake();
         Ok(probes)
     }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 
 use evenkeel_core::*;
@@ -12,34 +13,16 @@ pub(super) fn node() -> NodeRef {
 pub(crate) fn superblock(size: u64) -> Superblock {
     let replica = ReplicaId(crate::random::random_u128());
     let volume = VolumeId(crate::random::random_u128());
-    let record = ReplicaRecord {
-        id: replica,
-        node: NodeId(1),
-        state: ReplicaState::InSync,
-        since: Generation(1),
-        incarnation: Incarnation(0),
-        cause: view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
-    };
+    let record = ReplicaRecord::first(replica, NodeId(1));
     let view = View {
-        volume,
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(7),
-        coordinator: CoordinatorId(9),
-        epochs: Vec::new(),
-        geometry: Geometry { size, block_size: 4096, chunk: 65536 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
         intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: vec![MirrorView { replicas: vec![record] }],
-        primaries: Vec::new(),
+        ..View::first(
+            volume,
+            History(7),
+            CoordinatorId(9),
+            Geometry { size, block_size: 4096, chunk: 65536 },
+            vec![MirrorView { replicas: vec![record] }],
+        )
     };
     Superblock {
         sequence: 1,

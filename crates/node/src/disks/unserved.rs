@@ -62,7 +62,7 @@ impl Disks {
     /// Why this node does not serve a replica; `None`: it does.
     #[must_use]
     pub fn why_not_served(&self, replica: ReplicaId) -> Option<Unserved> {
-        let node = &self.node.name;
+        let node = &self.listed.node().name;
         let entries = self.lock();
         let known = entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])));
         if let Some((entry, known)) = known {
@@ -79,6 +79,16 @@ impl Disks {
                 KnownState::Stopped(None) => {
                     return Some(Unserved::Stopped(format!(
                         "disk {disk} of node {node}: it is closed, as its volume was stopped"
+                    )));
+                }
+                state
+                    if !state.is_served()
+                        && let Some(gone) = &known.lost_file =>
+                {
+                    let also = state.problem().map(|why| format!("; and {why}"));
+                    let also = also.unwrap_or_default();
+                    return Some(Unserved::Gone(format!(
+                        "disk {disk} of node {node}: {gone}{also}"
                     )));
                 }
                 state if entry.lacks_file(state) => {

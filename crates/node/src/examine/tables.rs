@@ -136,9 +136,9 @@ fn bitmaps(
         match page {
             FoundPage::Whole(page) => {
                 let set = page.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-                *blocks.entry((page.slot, page.replica, page.since)).or_default() += set;
+                *blocks.entry((page.place, page.replica, page.since)).or_default() += set;
             }
-            FoundPage::Damaged { slot, page } => drop(damaged.insert((slot, page))),
+            FoundPage::Damaged { place, page } => drop(damaged.insert((place, page))),
         }
     }
     let view = &superblock.view;

@@ -9,21 +9,19 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use evenkeel_exports::nvme::authentication::{
-    Computation, EXPONENT_LENGTH, Fault, Fresh, Hash, Parties,
-};
+use evenkeel_exports::nvme::authentication::{Computation, EXPONENT_LENGTH, Fresh, Hash, Parties};
 use evenkeel_exports::nvme::command::{Connect, ConnectData};
 use evenkeel_exports::nvme::controller::QueueName;
 use evenkeel_exports::nvme::handshake::{self, Authenticating};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zeroize::Zeroizing;
 
-use super::connection::{Accepted, From, PIECE, Seat, handle, host, reason};
+use super::connection::{Accepted, From, Seat, handle, host, reason, receive};
 use super::target::Target;
 use crate::clock::core_now;
-use crate::node::Node;
+use crate::nvme::NvmeServer;
 use crate::random::fill_random;
 use crate::seats::Source;
 
@@ -45,21 +43,21 @@ impl Unproved {
         let (host, controller) = (self.host, self.controller);
         ConnectData { host, controller, subsystem, host_name }
     }
+
+    fn say_refused(&self, server: &NvmeServer, from: From, why: &str) {
+        let Parties { host, subsystem, .. } = &self.parties;
+        server.say_refused(from, host, subsystem, why);
+    }
 }
 
 /// Leads a connection from its Connect to its queue. `None`: the host has left.
 pub(super) async fn prove(
-    node: &Arc<Node>,
+    server: &Arc<NvmeServer>,
     stream: &mut TcpStream,
     (unproved, mut authenticating, mut rest): (Unproved, Authenticating, Vec<u8>),
     from: From,
 ) -> Result<Option<Accepted>, String> {
-    let refuse = |why: &str| {
-        let Parties { host, subsystem, .. } = &unproved.parties;
-        node.nvme.say_refused(from, host, subsystem, why);
-    };
-    let refuse_for = |fault: Fault| refuse(&fault.to_string());
-    let mut piece = [0; PIECE];
+    let refuse = |why: &str| unproved.say_refused(server, from, why);
     loop {
         let mut out = Vec::new();
         let (used, step) = authenticating.receive(&rest, &mut out);
@@ -68,7 +66,7 @@ pub(super) async fn prove(
         match step {
             handshake::Step::Wait => {}
             handshake::Step::Compute(computation) => {
-                let value = node.nvme.prover.compute(from.source, computation).await?;
+                let value = server.prover.compute(from.source, computation).await?;
                 authenticating.computed(value, &mut out);
             }
             handshake::Step::Proved => {
@@ -76,26 +74,20 @@ pub(super) async fn prove(
                 return let_in(stream, &unproved, proved, from, refuse).await;
             }
             handshake::Step::Failed(fault) => {
-                refuse_for(fault);
+                refuse(&fault.to_string());
                 return send(stream, &out).await.map(|()| None);
             }
             handshake::Step::End(end) => {
-                send(stream, &out).await?;
-                return Err(end.to_string());
+                return send(stream, &out).await.and(Err(end.to_string()));
             }
         }
         send(stream, &out).await?;
-        if !is_waiting {
-            continue;
-        }
-        let count = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
-        if count == 0 {
+        if is_waiting && !receive(stream, &mut rest).await? {
             if let Some(fault) = authenticating.machine().fault() {
-                refuse_for(fault);
+                refuse(&fault.to_string());
             }
             return Ok(None);
         }
-        rest.extend_from_slice(&piece[..count]);
     }
 }
 

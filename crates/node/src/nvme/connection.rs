@@ -17,19 +17,25 @@ use evenkeel_exports::nvme::io_queue::{IoQueue, front_end};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio::time::{timeout, timeout_at};
 
 use super::authentication::{Unproved, prove};
+use super::health::Looked;
 use super::target::{Connected, Step, Target};
 use super::{Found, HANDSHAKE};
 use crate::clock::core_now;
-use crate::node::Node;
+use crate::nvme::NvmeServer;
 use crate::peer::stream::PeerStream;
 use crate::seats::Source;
 
 /// How long a host may leave answers of its admin queue in the socket.
 const UNREAD: Duration = Duration::from_secs(10);
+/// How long a host that has lost an association waits at most for the end of what the volume has of
+/// that, before it gets the next one. Then that comes all the same: what comes over it is in order
+/// behind what the volume has.
+const DRAINED: Duration = Duration::from_secs(5);
 /// Bytes that are received at once.
-pub(super) const PIECE: usize = 4096;
+const PIECE: usize = 4096;
 /// Bytes of an admin queue that are given to its controller at once: one command or two, each of
 /// which may be answered with 1 MiB.
 const COMMANDS: usize = 128;
@@ -78,19 +84,19 @@ enum Greeted {
 }
 
 /// Serves a connection, in a task of its own.
-pub(super) fn greet(node: &Arc<Node>, mut stream: TcpStream, from: From) {
-    let mut seat = node.nvme.choosing.take(from.source);
-    let node = node.clone();
+pub(super) fn greet(server: &Arc<NvmeServer>, mut stream: TcpStream, from: From) {
+    let mut seat = server.choosing.take(from.source);
+    let server = server.clone();
     tokio::spawn(async move {
         let accepted = tokio::select! {
-            accepted = admit(&node, &mut stream, from) => accepted,
+            accepted = admit(&server, &mut stream, from) => accepted,
             () = seat.gone() => return,
         };
         drop(seat);
         match accepted {
-            Ok(Some(accepted)) => serve(&node, stream, accepted, from).await,
+            Ok(Some(accepted)) => serve(&server, stream, accepted, from).await,
             Ok(None) => {}
-            Err(why) => node.nvme.say_closed(from, &why),
+            Err(why) => server.say_closed(from, &why),
         }
     });
 }
@@ -98,32 +104,32 @@ pub(super) fn greet(node: &Arc<Node>, mut stream: TcpStream, from: From) {
 /// Leads a connection to its queue, with a proof of who the host is where one is needed. `None`: the
 /// host wants nothing.
 async fn admit(
-    node: &Arc<Node>,
+    server: &Arc<NvmeServer>,
     stream: &mut TcpStream,
     from: From,
 ) -> Result<Option<Accepted>, String> {
-    let greeted = tokio::time::timeout(HANDSHAKE, accept(node, stream, from)).await;
+    let deadline = tokio::time::Instant::now() + HANDSHAKE;
+    let greeted = timeout_at(deadline, accept(server, stream, from)).await;
     match greeted.map_err(|_| "it did not connect a queue in time")?? {
         Greeted::Left => Ok(None),
         Greeted::Accepted(accepted) => Ok(Some(*accepted)),
         Greeted::Unproved(unproved, authenticating, rest) => {
-            let proved = prove(node, stream, (unproved, *authenticating, rest), from);
-            let proved = tokio::time::timeout(HANDSHAKE, proved).await;
+            let proved = prove(server, stream, (unproved, *authenticating, rest), from);
+            let proved = timeout_at(deadline, proved).await;
             proved.map_err(|_| "it did not prove who it is in time")?
         }
     }
 }
 
 /// Leads a connection to its Connect, and answers that.
-async fn accept(node: &Node, stream: &mut TcpStream, from: From) -> Result<Greeted, String> {
+async fn accept(
+    server: &NvmeServer,
+    stream: &mut TcpStream,
+    from: From,
+) -> Result<Greeted, String> {
     let mut handshake = Handshake::default();
-    let (mut rest, mut piece) = (Vec::new(), [0; PIECE]);
-    loop {
-        let count = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
-        if count == 0 {
-            return Ok(Greeted::Left);
-        }
-        rest.extend_from_slice(&piece[..count]);
+    let mut rest = Vec::new();
+    while receive(stream, &mut rest).await? {
         let mut out = Vec::new();
         let (used, progress) = handshake.receive(&rest, &mut out);
         rest.drain(..used);
@@ -133,22 +139,45 @@ async fn accept(node: &Node, stream: &mut TcpStream, from: From) -> Result<Greet
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
                 return Err(end.to_string());
             }
-            Progress::Connect(connect) => match join(node, stream, &handshake, &connect, from) {
-                Ok(joined) => {
-                    let greeted = answer(node, handshake, (joined, rest), &mut out);
-                    stream.write_all(&out).await.map_err(|e| e.to_string())?;
-                    return greeted.map_err(|e| e.to_string());
+            Progress::Connect(connect) => {
+                await_drained(server, &handshake, &connect).await;
+                match join(server, stream, &handshake, &connect, from) {
+                    Ok(joined) => {
+                        let greeted = answer(server, handshake, (joined, rest), &mut out);
+                        stream.write_all(&out).await.map_err(|e| e.to_string())?;
+                        return greeted.map_err(|e| e.to_string());
+                    }
+                    Err(refusal) => handshake.refuse(refusal, &mut out),
                 }
-                Err(refusal) => handshake.refuse(refusal, &mut out),
-            },
+            }
         }
         stream.write_all(&out).await.map_err(|e| e.to_string())?;
     }
+    Ok(Greeted::Left)
+}
+
+/// Waits, if a host asks for a new controller, until nothing is under way of one that it has lost.
+async fn await_drained(server: &NvmeServer, handshake: &Handshake, connect: &Connect) {
+    let (0, Ok(data)) = (connect.queue, handshake.data()) else { return };
+    // Who asks for what there is not is refused.
+    let Ok(target) = wanted(server, &data) else { return };
+    let mut changes = target.changes();
+    let drained = async { while target.is_draining(&data) && changes.changed().await.is_ok() {} };
+    // After this time it is let in all the same.
+    let _ = timeout(DRAINED, drained).await;
+}
+
+/// Waits for bytes of the host. Returns false if it has left.
+pub(super) async fn receive(stream: &mut TcpStream, to: &mut Vec<u8>) -> Result<bool, String> {
+    let mut piece = [0; PIECE];
+    let count = stream.read(&mut piece).await.map_err(|e| e.to_string())?;
+    to.extend_from_slice(&piece[..count]);
+    Ok(count > 0)
 }
 
 /// Answers the Connect of a host that may be let in.
 fn answer(
-    node: &Node,
+    server: &NvmeServer,
     handshake: Handshake,
     (joined, rest): (Joined, Vec<u8>),
     out: &mut Vec<u8>,
@@ -160,7 +189,7 @@ fn answer(
             Ok(Greeted::Accepted(Box::new(accepted)))
         }
         Joined::Unproved(unproved) => {
-            let machine = Authentication::new(unproved.parties.clone(), node.nvme.prover.fresh());
+            let machine = Authentication::new(unproved.parties.clone(), server.prover.fresh());
             let authenticating = handshake.challenge(unproved.name, machine, out)?;
             Ok(Greeted::Unproved(unproved, Box::new(authenticating), rest))
         }
@@ -169,46 +198,42 @@ fn answer(
 
 /// Makes a connection the queue that its host asks for, or says what that has to prove first.
 fn join(
-    node: &Node,
+    server: &NvmeServer,
     stream: &TcpStream,
     handshake: &Handshake,
     connect: &Connect,
     from: From,
 ) -> Result<Joined, Refusal> {
     let data = handshake.data()?;
-    let refused = |refusal: Refusal, why: &str| {
-        node.nvme.say_refused(from, data.host_name, data.subsystem, why);
+    let refused = |(refusal, why): (Refusal, &str)| {
+        server.say_refused(from, data.host_name, data.subsystem, why);
         refusal
     };
-    let target = match node.nvme.find(node, data.subsystem, data.host_name) {
-        Found::Here(target) => target,
-        Found::Soon => {
-            return Err(refused(Status::ControllerBusy.into(), "its volume is not back yet"));
-        }
-        Found::Nowhere => {
-            return Err(refused(Subsystem::unknown(), "no such subsystem is exported here"));
-        }
-    };
+    let target = wanted(server, &data).map_err(refused)?;
     let socket = handle(stream, from)?;
-    let connected = target
-        .connect((connect, &data), core_now(), socket)
-        .map_err(|refusal| refused(refusal, reason(refusal)))?;
+    let connected = target.connect((connect, &data), core_now(), socket);
+    let connected = connected.map_err(|refusal| refused((refusal, reason(refusal))))?;
     Ok(match connected {
         Connected::Queue(name) => {
             Joined::Queue(Seat { target, name }, host(&data), data.host_name.to_owned())
         }
         Connected::Unproved(name, parties) => {
-            let (host, controller) = (data.host, data.controller);
-            Joined::Unproved(Unproved {
-                target,
-                name,
-                parties,
-                connect: *connect,
-                host,
-                controller,
-            })
+            let (connect, host, controller) = (*connect, data.host, data.controller);
+            Joined::Unproved(Unproved { target, name, parties, connect, host, controller })
         }
     })
+}
+
+/// The subsystem that a host asks for; else why that is refused, for the host and for the log.
+fn wanted(
+    server: &NvmeServer,
+    data: &ConnectData<'_>,
+) -> Result<Arc<Target>, (Refusal, &'static str)> {
+    match server.find(data.subsystem, data.host_name) {
+        Found::Here(target) => Ok(target),
+        Found::Soon => Err((Status::ControllerBusy.into(), "its volume is not back yet")),
+        Found::Nowhere => Err((Subsystem::unknown(), "no such subsystem is exported here")),
+    }
 }
 
 /// Another handle of a connection, by which its target closes it.
@@ -235,26 +260,25 @@ pub(super) const fn reason(refusal: Refusal) -> &'static str {
 }
 
 /// Serves a queue until it ends, or hands it over to the engine.
-async fn serve(node: &Arc<Node>, stream: TcpStream, accepted: Accepted, from: From) {
+async fn serve(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepted, from: From) {
     if accepted.seat.name.queue != 0 {
-        return serve_io(node, stream, accepted, from).await;
+        return serve_io(server, stream, accepted, from).await;
     }
-    let of = accepted.seat.target.of().and_then(|volume| node.volumes.get(volume));
-    let volume = of.as_ref().map(|attached| attached.name().to_owned());
+    let volume = accepted.seat.target.of().and_then(|volume| server.volumes.name(volume));
     let host = accepted.host_name.clone();
     if volume.is_some()
-        && let Some(left_out) = node.nvme.log.line(from.source)
+        && let Some(left_out) = server.log.line(from.source)
     {
         tracing::info!(volume, %host, from = %from.address, "an NVMe host is connected{left_out}");
     }
-    if let Err(why) = serve_admin(node, stream, accepted).await {
-        node.nvme.say_closed(from, &why);
+    if let Err(why) = serve_admin(server, stream, accepted).await {
+        server.say_closed(from, &why);
     }
 }
 
 /// Serves an admin queue until it ends.
 async fn serve_admin(
-    node: &Arc<Node>,
+    server: &Arc<NvmeServer>,
     mut stream: TcpStream,
     accepted: Accepted,
 ) -> Result<(), String> {
@@ -262,10 +286,13 @@ async fn serve_admin(
     let (target, name) = (&seat.target, seat.name);
     let reached: IpAddr = stream.local_addr().map_err(|e| e.to_string())?.ip().to_canonical();
     let mut queue = AdminQueue::new(connection);
-    let (mut changes, mut is_flushing) = (target.changes(), false);
+    let (mut changes, mut is_flushing, mut looked) = (target.changes(), false, Looked::default());
     let mut piece = vec![0; PIECE];
     loop {
         changes.mark_unchanged();
+        if !received.is_empty() {
+            looked.look(server, target).await;
+        }
         let mut last = None;
         let mut parts = received.chunks(COMMANDS);
         // Without bytes it looks for what has happened.
@@ -281,7 +308,7 @@ async fn serve_admin(
         let Some(Step { has_ended: false, wants_flush, expires }) = last else { return Ok(()) };
         if wants_flush && !is_flushing {
             is_flushing = true;
-            tokio::spawn(flush(node.clone(), target.clone(), name.controller));
+            tokio::spawn(flush(server.clone(), target.clone(), name.controller));
         }
         is_flushing &= wants_flush;
         let count = tokio::select! {
@@ -312,24 +339,33 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// Hands a queue for I/O over to the engine.
-async fn serve_io(node: &Arc<Node>, stream: TcpStream, accepted: Accepted, from: From) {
+async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepted, from: From) {
     let Accepted { connection, seat, host, host_name, rest } = accepted;
     let (target, name) = (seat.target.clone(), seat.name);
     let (Some(volume), Some((namespace, size))) = (target.of(), target.namespace()) else { return };
+    // Its seat keeps the name for it until it is gone.
+    let Some(number) = target.number(name) else { return };
     let socket = match PeerStream::Tcp(stream).into_plain_fd() {
         Ok(socket) => socket,
         Err(error) => {
             return tracing::warn!(from = %from.address, %error, "cannot hand over an NVMe queue");
         }
     };
-    let deleted = Box::new(move || target.disconnect(name));
-    let queue = IoQueue { connection, namespace, size, host, rest, deleted };
+    let (of, by) = (target.clone(), target.clone());
+    let deleted = Box::new(move || of.disconnect(name));
+    let aborted = Box::new(move |command, is_aborted| by.aborted(name, command, is_aborted));
+    let queue = IoQueue { connection, namespace, size, host, rest, deleted, aborted };
     let make = front_end(socket, queue);
     let maker = move || -> Box<dyn Frontend> { Box::new(Seated { frontend: make(), _seat: seat }) };
-    let frontend = node.volumes.next_frontend();
+    let frontend = server.data.next_frontend();
     let called = format!("nvme {host_name} {}", from.address);
-    if let Err(error) = node.data.add_frontend(volume, frontend, called, Box::new(maker)).await {
-        node.nvme.say_closed(from, &error.to_string());
+    match server.data.add_frontend(volume, frontend, called, Box::new(maker)).await {
+        Ok(()) => {
+            let data = server.data.clone();
+            let tell = move |what| data.tell_frontend(volume, frontend, what);
+            target.serves((name, number), Box::new(tell));
+        }
+        Err(error) => server.say_closed(from, &error.to_string()),
     }
 }
 
@@ -351,18 +387,18 @@ impl Frontend for Seated {
 
 /// Makes durable what was acknowledged, and tells the controller. If that fails the controller does
 /// not say that it is shut down.
-async fn flush(node: Arc<Node>, target: Arc<Target>, controller: u16) {
+async fn flush(server: Arc<NvmeServer>, target: Arc<Target>, controller: u16) {
     let Some(volume) = target.of() else { return };
-    if flushed(&node, volume).await {
+    if flushed(&server, volume).await {
         target.shut_down(controller);
     }
 }
 
-async fn flushed(node: &Node, volume: VolumeId) -> bool {
+async fn flushed(server: &NvmeServer, volume: VolumeId) -> bool {
     let (sender, receiver) = oneshot::channel();
     let maker = move || -> Box<dyn Frontend> { Box::new(Flusher(Some(sender))) };
-    let frontend = node.volumes.next_frontend();
-    let added = node.data.add_frontend(volume, frontend, FLUSH.to_owned(), Box::new(maker)).await;
+    let frontend = server.data.next_frontend();
+    let added = server.data.add_frontend(volume, frontend, FLUSH.to_owned(), Box::new(maker)).await;
     added.is_ok() && receiver.await == Ok(true)
 }
 

@@ -1,10 +1,12 @@
 //! One subsystem with those who are connected to it: a volume that is exported, or discovery.
 //!
 //! The machines are in the `exports` crate; here is what their queues' connections share. Whatever
-//! closes a queue shuts its socket down: a queue for I/O ends by itself then, once the volume has
-//! answered what it had begun for it (`docs/decisions/0080-an-nvme-queue-ends-after-what-it-began.md`).
+//! closes a queue shuts its socket down, and tells it, if it is one for I/O: it ends by itself then,
+//! once nothing of it is under way in the volume
+//! (`docs/decisions/0080-an-nvme-queue-ends-after-what-it-began.md`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +22,18 @@ use evenkeel_exports::nvme::controller::{
     PathState, QueueName, Subject, Subsystem, Volume,
 };
 use evenkeel_exports::nvme::discovery::{Directory, Record, TooMany};
+use evenkeel_exports::nvme::io_queue;
 use tokio::sync::watch;
 
 use super::names;
+use super::places::{self, Occupant};
+use crate::seats::{Evictions, Source};
 
 /// Connections of one subsystem on this node, with those that end. One for I/O has a buffer of
-/// 32 KiB, so that those of a volume take 8 MiB at most.
+/// 32 KiB, and 8 KiB for a capsule, so that those of a volume take 10 MiB at most.
 pub const MAX_CONNECTIONS: usize = 256;
+/// Hosts that discover at once; for more, others give way. Each may have 1 MiB on its way.
+const MAX_DISCOVERING: usize = 128;
 /// FR.
 const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 
@@ -47,6 +54,12 @@ struct Inner {
     subsystem: Subsystem,
     what: What,
     queues: BTreeMap<QueueName, Queue>,
+    /// How many queues have been connected.
+    connected: u64,
+    /// Of hosts that discovered.
+    evictions: Evictions,
+    /// Of a volume, as it was last.
+    health: Health,
     /// Of the hosts that have to prove who they are.
     keys: HostKeys,
 }
@@ -77,16 +90,37 @@ pub struct Shown {
     pub size: Arc<AtomicU64>,
     /// Bytes of a logical block.
     pub block_size: u32,
+    /// Bytes that are best written at once.
+    pub best_write: u32,
     /// Whether writes are refused.
     pub is_read_only: bool,
 }
 
+/// Tells a queue for I/O something: [`io_queue::abort`] or [`io_queue::CLOSED`].
+pub type Tell = Box<dyn Fn(u64) + Send>;
+
 /// The connection of a queue.
-#[derive(Debug)]
 struct Queue {
-    /// By which it is closed; `None` once that is done, or the host itself deletes the queue.
-    socket: Option<TcpStream>,
+    socket: Socket,
     from: SocketAddr,
+    /// In the order in which they came.
+    number: u64,
+    /// Of one for I/O, once the engine has it.
+    tell: Option<Tell>,
+}
+
+/// By what a queue is closed.
+enum Socket {
+    Open(TcpStream),
+    /// The host itself deletes the queue, which ends then.
+    Deleted,
+    Closed,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 /// What follows from a step of an admin queue.
@@ -116,8 +150,9 @@ impl Target {
     #[must_use]
     pub fn discovery() -> Self {
         let (name, serial) = (Subsystem::DISCOVERY.to_owned(), "discovery".to_owned());
-        let (hosts, limits) = (Hosts::everyone(), Limits::default());
-        let identifiers = Identifiers::of_attachment(0);
+        // Names are free: whoever takes a host's must not take its places, which `make_room` gives.
+        let limits = Limits { controllers: u16::MAX, ..Limits::default() };
+        let (hosts, identifiers) = (Hosts::everyone(), Identifiers::of_discovery());
         let subsystem = Subsystem::new(name.clone(), Kind::Discovery, hosts, limits, identifiers);
         Self::new(name, serial, None, subsystem, What::Discovery(Directory::default()))
     }
@@ -130,7 +165,9 @@ impl Target {
         what: What,
     ) -> Self {
         let (queues, keys) = (BTreeMap::new(), HostKeys::new());
-        let inner = Inner { subsystem, what, queues, keys };
+        let health = Health::default();
+        let evictions = Evictions::default();
+        let inner = Inner { subsystem, what, queues, connected: 0, evictions, health, keys };
         let (inner, changed) = (Mutex::new(inner), watch::Sender::new(()));
         Self { name, serial, volume, inner, changed }
     }
@@ -176,13 +213,15 @@ impl Target {
         if inner.queues.len() >= MAX_CONNECTIONS {
             return Err(Status::ControllerBusy.into());
         }
+        // Nobody gives way for what is refused.
+        let name = inner.subsystem.offer(connect, data)?;
         if let Some(keys) = inner.keys.get(data.host_name).cloned() {
-            let name = inner.subsystem.offer(connect, data)?;
             let (host, subsystem) = (data.host_name.to_owned(), self.name.clone());
             return Ok(Connected::Unproved(name, Parties { host, subsystem, keys }));
         }
-        let name = inner.subsystem.connect(connect, data, now)?;
-        inner.queues.insert(name, Queue { socket: Some(socket), from });
+        inner.make_room(data.host_name)?;
+        inner.subsystem.open(name, connect, data, now)?;
+        inner.insert(name, socket, from);
         Ok(Connected::Queue(name))
     }
 
@@ -206,7 +245,7 @@ impl Target {
             return Err(Status::ConnectHost.into());
         }
         inner.subsystem.open(name, connect, data, now)?;
-        inner.queues.insert(name, Queue { socket: Some(socket), from });
+        inner.insert(name, socket, from);
         Ok(())
     }
 
@@ -223,11 +262,11 @@ impl Target {
         out: &mut Vec<u8>,
     ) -> Result<Step, End> {
         let mut inner = self.lock();
-        let Inner { subsystem, what, .. } = &mut *inner;
+        let Inner { subsystem, what, health, queues, .. } = &mut *inner;
         let volume;
         let subject = match what {
             What::Volume(shown) => {
-                volume = self.as_namespace(shown);
+                volume = self.as_namespace(shown, *health);
                 Subject::Volume(&volume)
             }
             What::Discovery(directory) => Subject::Discovery(directory, reached),
@@ -239,6 +278,7 @@ impl Target {
         };
         let received = queue.receive(received, controller, &facts, now, out);
         controller.expire(now);
+        pass_aborts_on(controller, queues);
         queue.answer_kept(controller, out);
         let (has_ended, wants_flush) = (controller.has_ended(), controller.wants_flush());
         let expires = controller.expires();
@@ -246,22 +286,36 @@ impl Target {
         received.map(|()| Step { has_ended, wants_flush, expires })
     }
 
-    fn as_namespace(&self, shown: &Shown) -> Volume {
+    fn as_namespace(&self, shown: &Shown, health: Health) -> Volume {
         let identifier = self.volume.map_or(0, |volume| volume.0).to_be_bytes();
         let size = shown.size.load(Ordering::Relaxed);
-        let Shown { block_size, is_read_only, .. } = *shown;
-        let namespace = Namespace { identifier, size, block_size, is_read_only };
+        let Shown { block_size, best_write, is_read_only, .. } = *shown;
+        let namespace = Namespace { identifier, size, block_size, best_write, is_read_only };
         let path = Path { state: PathState::Optimized, changes: 0 };
-        Volume { namespace, path, health: Health::default() }
+        Volume { namespace, path, health }
     }
 
     /// The volume as a queue for I/O has it, and its size. `None`: discovery.
     #[must_use]
     pub fn namespace(&self) -> Option<(Namespace, Arc<AtomicU64>)> {
-        match &self.lock().what {
-            What::Volume(shown) => Some((self.as_namespace(shown).namespace, shown.size.clone())),
+        let inner = self.lock();
+        match &inner.what {
+            What::Volume(shown) => {
+                Some((self.as_namespace(shown, inner.health).namespace, shown.size.clone()))
+            }
             What::Discovery(_) => None,
         }
+    }
+
+    /// How the volume is, from now on.
+    pub fn know_health(&self, health: Health) {
+        self.lock().health = health;
+    }
+
+    /// Whether commands are under way of an association that this host has lost.
+    #[must_use]
+    pub fn is_draining(&self, data: &ConnectData<'_>) -> bool {
+        self.lock().subsystem.is_draining(data)
     }
 
     /// The host deletes a queue for I/O. It is told so on the same connection, which ends by itself
@@ -269,7 +323,7 @@ impl Target {
     pub fn disconnect(&self, name: QueueName) {
         self.change(|inner| {
             if let Some(queue) = inner.queues.get_mut(&name) {
-                queue.socket = None;
+                queue.socket = Socket::Deleted;
             }
             if let Some(controller) = inner.subsystem.controller(name.controller) {
                 controller.disconnect(name.queue);
@@ -277,12 +331,45 @@ impl Target {
         });
     }
 
+    /// The number of a queue that is there: later ones of the same name have others.
+    #[must_use]
+    pub fn number(&self, name: QueueName) -> Option<u64> {
+        self.lock().queues.get(&name).map(|queue| queue.number)
+    }
+
+    /// The engine has the queue for I/O of this name and number, which is told things by this. If it
+    /// is gone already, nobody is.
+    pub fn serves(&self, (name, number): (QueueName, u64), tell: Tell) {
+        let mut inner = self.lock();
+        let queue = inner.queues.get_mut(&name).filter(|queue| queue.number == number);
+        if let Some(queue) = queue {
+            if matches!(queue.socket, Socket::Closed) {
+                tell(io_queue::CLOSED);
+            }
+            queue.tell = Some(tell);
+        }
+    }
+
+    /// A queue for I/O has answered a command that it was to abort.
+    pub fn aborted(&self, name: QueueName, command: u16, is_aborted: bool) {
+        self.change(|inner| {
+            if let Some(controller) = inner.subsystem.controller(name.controller) {
+                controller.aborted(name.queue, command, is_aborted);
+            }
+        });
+    }
+
     /// A queue's connection is gone, and with it the last of its commands.
     pub fn gone(&self, name: QueueName) {
-        self.change(|inner| {
-            inner.queues.remove(&name);
-            inner.subsystem.gone(name);
-        });
+        let mut inner = self.lock();
+        inner.queues.remove(&name);
+        inner.subsystem.gone(name);
+        inner.close();
+        drop(inner);
+        // Those who discover have nothing to do with one another.
+        if self.volume.is_some() {
+            self.changed.send_replace(());
+        }
     }
 
     /// What a controller has acknowledged is durable.
@@ -365,18 +452,75 @@ impl Target {
     }
 }
 
+/// Has queues abort what a controller's host wants aborted.
+fn pass_aborts_on(controller: &mut Controller, queues: &BTreeMap<QueueName, Queue>) {
+    for (queue, command) in controller.take_aborts() {
+        let name = QueueName { controller: controller.identifier(), queue };
+        match queues.get(&name).and_then(|queue| queue.tell.as_ref()) {
+            Some(tell) => tell(io_queue::abort(command)),
+            // The engine does not have it yet.
+            None => controller.aborted(queue, command, false),
+        }
+    }
+}
+
 impl Inner {
+    fn insert(&mut self, name: QueueName, socket: TcpStream, from: SocketAddr) {
+        let number = self.connected;
+        self.connected += 1;
+        let socket = Socket::Open(socket);
+        self.queues.insert(name, Queue { socket, from, number, tell: None });
+    }
+
+    /// If all places for discovery are taken, has somebody give way to this host.
+    fn make_room(&mut self, host: &str) -> Result<(), Refusal> {
+        let What::Discovery(directory) = &self.what else { return Ok(()) };
+        let mut occupants = Vec::new();
+        for controller in self.subsystem.controllers().filter(|it| !it.has_ended()) {
+            let name = QueueName { controller: controller.identifier(), queue: 0 };
+            let Some(queue) = self.queues.get(&name) else { continue };
+            occupants.push(Occupant {
+                name,
+                source: Source::from(queue.from),
+                is_known: directory.knows(&controller.host().name),
+                number: queue.number,
+            });
+        }
+        if occupants.len() < MAX_DISCOVERING {
+            return Ok(());
+        }
+        let gives_way = places::who_gives_way(&occupants, directory.knows(host));
+        let (occupant, of_source) = gives_way.ok_or(Status::ControllerBusy)?;
+        self.evictions.note("hosts that discover by NVMe", occupant.source, of_source);
+        if let Some(controller) = self.subsystem.controller(occupant.name.controller) {
+            controller.end();
+        }
+        // Its task sees that its connection is closed.
+        self.close();
+        Ok(())
+    }
+
     /// Closes the queues that controllers want closed.
     fn close(&mut self) {
         for controller in self.subsystem.controllers() {
             let identifier = controller.identifier();
             for queue in controller.take_closing() {
-                let queue = self.queues.get_mut(&QueueName { controller: identifier, queue });
-                if let Some(socket) = queue.and_then(|queue| queue.socket.take()) {
-                    // One that is closed already is as good.
-                    let _ = socket.shutdown(Shutdown::Both);
-                }
+                let name = QueueName { controller: identifier, queue };
+                self.queues.get_mut(&name).map(Queue::close);
             }
+        }
+    }
+}
+
+impl Queue {
+    /// Closes it, unless its host has it end by itself.
+    fn close(&mut self) {
+        if let Socket::Open(socket) = &self.socket {
+            // One that is closed already is as good.
+            let _ = socket.shutdown(Shutdown::Both);
+            self.socket = Socket::Closed;
+            // Until the engine has it nobody can be told, but once that has: see `serves`.
+            self.tell.iter().for_each(|tell| tell(io_queue::CLOSED));
         }
     }
 }

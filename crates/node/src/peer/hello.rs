@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{Credentials, PeerError};
 use crate::config::Address;
-use crate::start::StartId;
+use crate::state::start::StartId;
 
 /// Why a hello failed.
 #[derive(Debug, thiserror::Error)]

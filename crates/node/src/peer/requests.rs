@@ -116,6 +116,10 @@ pub struct PeerReplica {
     /// wrong with it. Older software does not say.
     #[serde(default)]
     stopped: Option<bool>,
+    /// Of one whose file is gone: whether its disk can't be written, either. Older software does
+    /// not say.
+    #[serde(default)]
+    read_only: Option<bool>,
 }
 
 impl PeerReplica {
@@ -128,23 +132,26 @@ impl PeerReplica {
             Unserved::Unusable(_) => "unusable",
         };
         let stopped = Some(matches!(unserved, Unserved::Stopped(_)));
-        Self { replica: replica.to_string(), is: is.into(), why: unserved.to_string(), stopped }
+        let (replica, why) = (replica.to_string(), unserved.to_string());
+        Self { replica, is: is.into(), why, stopped, read_only: None }
     }
 
     /// The same of one that is served, and with which something is wrong.
     pub fn at_risk(replica: ReplicaId, risk: &Risk) -> Self {
         let is = match risk {
-            Risk::FileGone(_) => FILE_GONE,
+            // An older node learns the worse.
+            Risk::FileGone(_) | Risk::FileGoneReadOnly(_) => FILE_GONE,
             Risk::ReadOnly(_) => READ_ONLY,
         };
-        let why = risk.why().to_owned();
-        Self { replica: replica.to_string(), is: is.into(), why, stopped: None }
+        let (why, read_only) = (risk.why().to_owned(), Some(risk.is_read_only()));
+        Self { replica: replica.to_string(), is: is.into(), why, stopped: None, read_only }
     }
 
     /// What is wrong with it although it is served, if so.
     pub fn risk(&self) -> Option<(ReplicaId, Risk)> {
         let why = self.why.clone();
         let risk = match self.is.as_str() {
+            FILE_GONE if self.read_only == Some(true) => Risk::FileGoneReadOnly(why),
             FILE_GONE => Risk::FileGone(why),
             READ_ONLY => Risk::ReadOnly(why),
             _ => return None,
@@ -230,3 +237,6 @@ pub async fn read_data(
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests;

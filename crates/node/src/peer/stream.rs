@@ -29,6 +29,37 @@ pub enum PeerStream {
     Tls(Box<Encrypted>),
 }
 
+/// Whose process is at the other end of a unix socket, as the kernel says.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessUser {
+    /// The user.
+    pub uid: u32,
+    /// As whom the user logged in; `None`: the kernel does not know, or the process has ended.
+    pub login: Option<u32>,
+}
+
+impl PeerStream {
+    /// Whose process is at the other end.
+    ///
+    /// # Errors
+    /// If the kernel does not say: the other end is on a network.
+    pub fn user(&self) -> io::Result<ProcessUser> {
+        let found = match self {
+            Self::Unix(stream) => stream.peer_cred()?,
+            Self::Tcp(_) | Self::Tls(_) => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        let login = found.pid().and_then(login_of);
+        Ok(ProcessUser { uid: found.uid(), login })
+    }
+}
+
+/// The number of the user as whom a process's session began (`loginuid`).
+fn login_of(process: i32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/loginuid")).ok()?;
+    // The kernel says so where nobody has logged in.
+    text.trim().parse().ok().filter(|uid| *uid != u32::MAX)
+}
+
 /// Connects; over TCP always with TLS.
 ///
 /// # Errors

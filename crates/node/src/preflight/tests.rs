@@ -26,14 +26,14 @@ fn what_a_node_would_not_start_with_is_told() {
         key: path("none.key"),
         authority: None,
     });
-    config.api.group = Some("no-such-group".into());
+    config.api.operate = vec!["@no-such-group".into()];
     config.metrics.listen = Some("no.such.host.invalid".into());
     config.state = path("file").join("state");
     let told = problems(&config);
     let expected = [
         format!("peer.tls: {}", path("missing.pem").display()),
         format!("nbd.tls: {}", path("none.pem").display()),
-        "api.group = \"no-such-group\": there is no such group".into(),
+        "api.operate: \"@no-such-group\" gives nobody that right".into(),
         "metrics.listen = \"no.such.host.invalid\": ".into(),
         format!(
             "state = {:?} cannot be used: {} is no directory",

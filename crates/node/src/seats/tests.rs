@@ -66,3 +66,17 @@ fn nobody_has_more_than_a_share_but_root() {
     drop((second, of_root));
     assert!(shares.lock().is_empty());
 }
+
+#[test]
+fn connections_that_had_to_go_are_logged_together() {
+    let mut evictions = Evictions::default();
+    let first = Instant::now();
+    let logged: Vec<_> =
+        (0..21).map(|second| evictions.due(first + Duration::from_secs(second))).collect();
+    let expected = |second| match second {
+        0 => Some(1),
+        10 | 20 => Some(10),
+        _ => None,
+    };
+    assert_eq!(logged, (0..21).map(expected).collect::<Vec<_>>());
+}

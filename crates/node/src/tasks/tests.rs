@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel_api::ErrorCode;
 use tokio::sync::oneshot;
 
-use super::{MAX_TASKS, Tasks};
+use super::{MAX_ASKED, MAX_TASKS, Tasks, at_most};
 use crate::coordinator::{Answer, CallError, CallFuture, Coordinator, Handle, Request};
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -99,4 +99,40 @@ async fn changes_when_it_is_back(is_interrupted: bool) -> u32 {
 async fn an_interrupted_command_changes_nothing_when_the_coordinator_is_back() {
     assert_eq!(changes_when_it_is_back(false).await, 1, "somebody awaits it");
     assert_eq!(changes_when_it_is_back(true).await, 0);
+}
+
+/// What a fake node counts: how many are asked at once, the most that ever were, and in which order.
+#[derive(Default)]
+struct Asked {
+    now: usize,
+    most: usize,
+    order: Vec<usize>,
+}
+
+#[tokio::test]
+async fn a_thousand_nodes_are_asked_in_order_and_few_at_a_time() {
+    let asked = Arc::new(std::sync::Mutex::new(Asked::default()));
+    let ask = |index: usize| {
+        let asked = asked.clone();
+        async move {
+            {
+                let mut asked = asked.lock().unwrap();
+                asked.now += 1;
+                asked.most = asked.most.max(asked.now);
+                asked.order.push(index);
+            }
+            // The later ones answer sooner.
+            for _ in 0..20 - index % 20 {
+                tokio::task::yield_now().await;
+            }
+            asked.lock().unwrap().now -= 1;
+            index
+        }
+    };
+    let answers = at_most(MAX_ASKED, (0..1023).map(ask)).await;
+    let answers: Vec<usize> = answers.into_iter().map(Result::unwrap).collect();
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.now, 0);
+    assert!((MAX_ASKED / 2..=MAX_ASKED).contains(&asked.most), "{}", asked.most);
+    assert!(asked.order.iter().copied().eq(0..1023) && answers.into_iter().eq(0..1023));
 }

@@ -5,6 +5,7 @@ pub mod again;
 pub(super) mod device;
 pub(super) mod end;
 pub mod export;
+mod exporting;
 pub mod exports;
 pub mod leftovers;
 pub(super) mod lifecycle;

@@ -11,7 +11,7 @@ use evenkeel_core::{RequestError, VolumeId};
 use evenkeel_engine::counters::{Failure, Failures};
 
 use super::{Volumes, disk_errors, lock};
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// Of so many volumes it is remembered; of more, the one whose last failure is the oldest is
 /// forgotten.
@@ -226,6 +226,7 @@ pub(crate) const fn cause(error: RequestError) -> &'static str {
         RequestError::LostWrites => "lost-writes",
         RequestError::Detached => "detached",
         RequestError::Reserved => "reserved",
+        RequestError::Cancelled => "cancelled",
     }
 }
 

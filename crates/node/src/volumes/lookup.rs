@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::Attached;
 use crate::cluster;
 use crate::coordinator::{Answer, CallError, NodeLiveness, Request, StoredVolume};
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// A volume as the coordinator knows it.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(super) async fn find(node: &Node, what: &str, volume: &str) -> Result<Found,
             // A node that joined a moment ago is not known here yet.
             let unknown = |(_, r): (usize, &ReplicaRecord)| node.coordinator.node(r.node).is_none();
             if found.view.replicas().any(unknown) {
-                crate::cluster::nodes(node).await;
+                node.cluster.nodes().await;
             }
             Ok(found)
         }
@@ -69,7 +69,7 @@ pub(super) struct There<'a> {
 /// other by their identities; what that node refuses it with is told by their names, and its own.
 ///
 /// # Errors
-/// As [`cluster::forward`].
+/// As [`Cluster::forward`](crate::cluster::Cluster::forward).
 pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
     node: &Node,
     there: There<'_>,
@@ -78,7 +78,7 @@ pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
     body: Option<&Q>,
     deadline: Duration,
 ) -> Result<A, ApiError> {
-    let answer = cluster::forward(node, there.target, method, path, body, deadline).await;
+    let answer = node.cluster.forward(there.target, method, path, body, deadline).await;
     answer.map_err(|error| not_done(node, &there, error))
 }
 
@@ -201,7 +201,7 @@ pub(super) async fn named(
     if name == node.identity.name || name == node.identity.node.to_string() {
         return Ok(None);
     }
-    crate::cluster::nodes(node).await;
+    node.cluster.nodes().await;
     node.coordinator.node_by_name(name).map(Some).ok_or_else(|| {
         let names: Vec<_> = node.coordinator.nodes().into_iter().map(|l| l.node.name).collect();
         let why = format!("there is no node {name}; there are: {}", names.join(", "));

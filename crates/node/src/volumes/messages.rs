@@ -10,7 +10,7 @@ use evenkeel_core::view::Cause;
 use evenkeel_core::{NodeId, ReplicaId, ReplicaState};
 
 use crate::clock::utc;
-use crate::disks::{Risk, Unserved};
+use crate::disks::{REPLACE, Risk, Unserved};
 
 /// A note as a sentence; `place` names a replica by its node and disk, `name` a node.
 pub(super) fn note(
@@ -78,7 +78,7 @@ pub(super) fn note(
         Note::Grown(bytes) => format!("it has {} now", size(*bytes)),
         Note::Resumed => "requests go on".into(),
         Note::ViewRefused(generation, why) => format!(
-            "the coordinator tells of a view {generation} {}: the volume goes on by the one before, as if the coordinator were away. Its database is damaged: restore that, or put the volume together from its disks (evenkeel volume assemble)",
+            "the coordinator has sent a view {generation} {}: the volume goes on by the one before, as if the coordinator were away. Its database is damaged: restore that, or put the volume together from its disks (evenkeel volume assemble)",
             mismatch(*why)
         ),
         Note::OtherHistory(replica) => format!(
@@ -143,12 +143,22 @@ pub(super) fn lost(volume: &str, mirrors: &[MirrorStatus]) -> Option<String> {
     let fewest = mirrors.iter().map(left).min()?;
     // Where another mirror has more copies, it would lose one.
     let leave = match mirrors.iter().all(|mirror| left(mirror) == fewest) {
-        true => format!(", `--replicas {fewest}` leaves it so"),
+        true => format!("; `--replicas {fewest}` leaves it so"),
         false => String::new(),
     };
-    Some(format!(
-        "it lost {copies} with {nodes} removed from the cluster: `evenkeel volume change {volume} --replicas {wanted}` makes new ones{leave}"
-    ))
+    let has_room = |mirror: &MirrorStatus| {
+        let missing = wanted.saturating_sub(left(mirror));
+        mirror.other_nodes.is_none_or(|others| others >= missing)
+    };
+    let change = format!("`evenkeel volume change {volume} --replicas {wanted}`");
+    let new = match mirrors.iter().all(has_room) {
+        true => format!("{change} makes new ones if other nodes have disks with room"),
+        // It would be refused.
+        false => format!(
+            "no other nodes are left for new ones: join some, with a disk each, then {change}"
+        ),
+    };
+    Some(format!("it lost {copies} with {nodes} removed from the cluster: {new}{leave}"))
 }
 
 /// Why a primary ended, as a sentence; `place` names a replica by its node and disk.
@@ -268,6 +278,8 @@ pub(super) const fn letter(state: types::ReplicaState) -> char {
 pub(super) enum Usage {
     /// A primary runs it.
     Runs,
+    /// The same, while nobody hears the coordinator, which lets replicas return.
+    RunsAlone,
     /// No primary does.
     Rests,
     /// Nobody has said.
@@ -292,7 +304,7 @@ pub(super) fn unserved(
             "put its disk in order; no other in-sync replica answers from which a new one could be copied"
         }
         (Unserved::Gone(_) | Unserved::Unusable(_), _) => {
-            "put its disk in order, or take another one by `evenkeel replica replace`"
+            &format!("put its disk in order, or take another one by {REPLACE}")
         }
         (Unserved::Away(_), ReplicaState::Faulty) => {
             "then bring it back by `evenkeel replica re-add`, or remove it"
@@ -301,7 +313,7 @@ pub(super) fn unserved(
             "it is opened when the volume is assembled: `evenkeel volume assemble`"
         }
         (Unserved::Away(_), ReplicaState::Rebuilding | ReplicaState::Stale)
-            if usage != Usage::Runs =>
+            if !matches!(usage, Usage::Runs | Usage::RunsAlone) =>
         {
             "it returns by itself when it is served and the volume is attached"
         }
@@ -316,13 +328,23 @@ pub(super) fn at_risk(state: ReplicaState, risk: &Risk, has_writable: bool) -> S
     let word = word(state);
     match risk {
         Risk::FileGone(why) => format!(
-            "it is {word}, and gone when its node's daemon ends: {why}; move the same file or directory back, never a copy, which lacks what was written since; else take another disk by `evenkeel replica replace` before the daemon ends"
+            "it is {word}, and gone when its node's daemon ends: {why}; move the same file or directory back, never a copy, which lacks what was written since; else, before the daemon ends, take another disk by {REPLACE}"
         ),
+        // It has left its mirror, or was never in it.
+        Risk::ReadOnly(why) | Risk::FileGoneReadOnly(why) if !state.takes_writes() => {
+            format!("it is {word}, and can't be written: {why}")
+        }
         Risk::ReadOnly(why) if has_writable => format!(
             "it is {word}, and can't be written: {why}; it leaves the mirror by itself, with the next write at the latest, and then its disk can be unmounted"
         ),
         Risk::ReadOnly(why) => format!(
             "it is {word}, and can't be written: {why}; no other in-sync replica of its mirror can be: copy what it holds while it can be read, then detach the volume, which lets go of its disk"
+        ),
+        Risk::FileGoneReadOnly(why) if has_writable => format!(
+            "it is {word}, gone when its node's daemon ends or lets go of its disk, and can't be written: {why}; it leaves the mirror by itself, with the next write at the latest: take another disk by {REPLACE}"
+        ),
+        Risk::FileGoneReadOnly(why) => format!(
+            "it is {word}, gone when its node's daemon ends or lets go of its disk, and can't be written: {why}; no other in-sync replica of its mirror can be: copy what it holds while it can be read, before the volume is detached or the daemon ends"
         ),
     }
 }
@@ -332,6 +354,7 @@ pub(super) fn was_at_risk(node: &str, risk: &Risk) -> String {
     let what = match risk {
         Risk::FileGone(_) => "its file was gone",
         Risk::ReadOnly(_) => "it could not be written",
+        Risk::FileGoneReadOnly(_) => "its file was gone, and it could not be written",
     };
     format!("when node {node} last answered, {what}: {}", risk.why())
 }
@@ -378,7 +401,7 @@ pub(super) fn found_wrong(found: &FoundWrong, is_alone: bool, volume: &str) -> S
 
 /// Why a replica is about to leave its mirror, as a sentence.
 pub(super) fn leaving(cause: Cause) -> String {
-    format!("{cause}; it leaves the mirror as soon as the coordinator answers")
+    format!("{cause}; it leaves the mirror as soon as the coordinator answers the primary's node")
 }
 
 /// That the rebuild of a replica stands still.
@@ -444,6 +467,7 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
     let why = cause.to_string();
     let then = match usage {
         Usage::Runs => "as soon as it can be reached",
+        Usage::RunsAlone => "as soon as it and the coordinator can be reached",
         Usage::Rests | Usage::Unknown => "when the volume is attached and it can be reached",
     };
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
@@ -456,7 +480,7 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
             format!("it holds nothing yet; it rebuilds {then}")
         }
         ReplicaState::Rebuilding if because.is_empty() => match usage {
-            Usage::Runs => "it is new, and copies what the others hold".into(),
+            Usage::Runs | Usage::RunsAlone => "it is new, and copies what the others hold".into(),
             Usage::Rests => {
                 "it is new; its rebuild goes on when the volume is attached".into()
             }
@@ -465,7 +489,7 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
             }
         },
         ReplicaState::Rebuilding => match usage {
-            Usage::Runs => format!("it copies what it lacks{because}"),
+            Usage::Runs | Usage::RunsAlone => format!("it copies what it lacks{because}"),
             Usage::Rests => {
                 format!("it lacks writes{because}; its rebuild goes on when the volume is attached")
             }
@@ -481,10 +505,10 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
             format!("{why}: remove it, and add another one in its place")
         }
         ReplicaState::Faulty if cause == Cause::NoSpace => {
-            format!("{why}: make room on it, then bring it back by `evenkeel replica re-add`, or take another one by `evenkeel replica replace`")
+            format!("{why}: make room on it, then bring it back by `evenkeel replica re-add`, or take another one by {REPLACE}")
         }
         ReplicaState::Faulty if cause == Cause::Medium => {
-            format!("{why}: when the disk is in order, bring it back by `evenkeel replica re-add`, else take another one by `evenkeel replica replace`")
+            format!("{why}: when the disk is in order, bring it back by `evenkeel replica re-add`, else take another one by {REPLACE}")
         }
         ReplicaState::Faulty => {
             format!("it failed{because}; bring it back by `evenkeel replica re-add`, or remove it")

@@ -5,5 +5,6 @@ pub(super) mod draft;
 pub(crate) mod found;
 pub mod local;
 pub(super) mod make;
+pub mod open;
 pub(super) mod place;
 pub mod sweep;

@@ -8,10 +8,9 @@ use super::disk_errors::DiskErrors;
 use super::found_wrong::Findings;
 use super::lookup::{Found, called, decode, find, unexpected};
 use crate::clock::{core_now, unix_seconds};
-use crate::cluster;
 use crate::conversions;
-use crate::coordinator::{Answer, Request, StoredVolume, VolumeRecord};
-use crate::node::Node;
+use crate::coordinator::{Answer, NodeLiveness, Request, StoredVolume, VolumeRecord};
+use crate::volumes::Node;
 use crate::volumes::attachment::{exports, wanted};
 use crate::volumes::{Attached, lock, verdict};
 use condition::{Account, conclude};
@@ -30,12 +29,12 @@ use hearing::Heard;
 
 pub mod condition;
 mod facts;
-pub mod gone;
 pub(crate) mod hearing;
 mod known;
 mod primaries;
 pub(super) mod rate;
 pub(super) mod reserved;
+pub mod risks;
 pub(super) mod unserved;
 mod waits;
 
@@ -100,8 +99,8 @@ pub async fn list(node: &Arc<Node>) -> Result<VolumesAnswer, ApiError> {
     });
     match node.coordinator.ask(what, Request::Volumes).await {
         Ok(Answer::Volumes(stored)) => {
-            cluster::nodes(node).await;
-            warnings.extend(cluster::isolation(node));
+            node.cluster.nodes().await;
+            warnings.extend(node.cluster.isolation());
             volumes = of_all(node, what, stored).await?;
         }
         Ok(other) => return Err(unexpected(what, &other)),
@@ -185,7 +184,7 @@ pub async fn wait(
 fn holds(status: &VolumeStatus, until: Until) -> bool {
     match until {
         Until::Serving => status.state == VolumeState::Serving,
-        Until::InSync => status.health == VolumeHealth::InSync,
+        Until::InSync => status.is_in_sync(),
         Until::Detached => status.state == VolumeState::Detached,
     }
 }
@@ -212,7 +211,10 @@ pub async fn one(
         Ok(found) => Ok(of_found(node, &found, forwarded).await),
         // Whoever asks for another node has looked at its own replicas.
         Err(e) if e.code == ErrorCode::NoCoordinator && !forwarded => {
-            known::one(node, volume).await.ok_or(e)
+            match known::one(node, volume).await {
+                Some(status) => Ok(status),
+                None => Err(known::ask_elsewhere(node, volume, e).await),
+            }
         }
         Err(e) => Err(e),
     }
@@ -290,6 +292,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
             .map(|replica| base_of_replica(node, record, replica))
             .collect(),
         lost: lost_of(record, index, mirror),
+        other_nodes: others_than_of(node, record, (index, mirror)),
     };
     VolumeStatus {
         id: record.id.clone(),
@@ -309,6 +312,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         no_coordinator: no_coordinator(view.no_coordinator),
         state: VolumeState::Unknown,
         health: VolumeHealth::Unknown,
+        lacks_only_spares: false,
         reason: None,
         suspended: None,
         generation: view.generation.0,
@@ -347,6 +351,18 @@ fn lost_of(record: &VolumeRecord, mirror: usize, view: &MirrorView) -> Vec<LostC
     lost.map(|lost| LostCopy { node: lost.node.clone(), at: lost.at }).collect()
 }
 
+/// How many nodes have no replica of a mirror that has lost copies: new ones may go there.
+fn others_than_of(
+    node: &Node,
+    record: &VolumeRecord,
+    (index, mirror): (usize, &MirrorView),
+) -> Option<usize> {
+    let lost = record.lost.iter().any(|lost| lost.mirror == index);
+    let holders: Vec<_> = mirror.replicas.iter().map(|replica| replica.node.to_string()).collect();
+    let is_other = |member: &&NodeLiveness| !holders.contains(&member.node.id);
+    lost.then(|| node.coordinator.nodes().iter().filter(is_other).count())
+}
+
 fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> ReplicaStatus {
     let id = replica.id.to_string();
     ReplicaStatus {
@@ -369,8 +385,9 @@ fn base_of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) 
         failed_reads: None,
         unserved: None,
         lost: false,
-        disk_failed: DiskErrors::kept(record).of(&replica.id.to_string()),
-        found_wrong: Findings::kept(record).of(replica),
+        unwritable: false,
+        disk_failed: DiskErrors::of(node, record).last(&replica.id.to_string()),
+        found_wrong: Findings::of(node, record).of_replica(replica),
     }
 }
 
@@ -393,7 +410,9 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         let may_go_on = waits::may_go_on(&core, &view, awaited);
         let has_unserved = waits::has_unserved(&facts, awaited);
         let waited = now.since(since);
-        waits::told(attached, &view, name, awaited, waited, may_go_on, has_unserved)
+        let mut told = waits::told(attached, &view, name, awaited, waited, may_go_on, has_unserved);
+        told.fails_in = waits::fails_in(&told, core.waiting, now);
+        told
     });
     // Of a shared volume a request may wait for another primary, too, of which this one does not
     // know.
@@ -409,7 +428,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     };
     let own = core.verify.as_ref().map(|verify| verdict::told(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own.clone()).await;
-    add_findings(attached, &view, own.as_ref(), &mut status);
+    add_findings(node, (attached, &view), own.as_ref(), &mut status);
     conclude(&mut status, &account, &facts);
     status.rewritten = Some(core.rewritten);
     status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);
@@ -434,12 +453,17 @@ fn add_primary(node: &Node, attached: &Attached, core: &Primary, status: &mut Vo
 }
 
 /// Adds what a verify has found that the coordinator does not keep yet.
-fn add_findings(attached: &Attached, view: &View, own: Option<&Verify>, status: &mut VolumeStatus) {
+fn add_findings(
+    node: &Node,
+    (attached, view): (&Attached, &View),
+    own: Option<&Verify>,
+    status: &mut VolumeStatus,
+) {
     let Some(own) = own else { return };
-    let findings = Findings::kept(&attached.record()).after(own);
+    let findings = Findings::of(node, &attached.record()).after(own);
     let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
     for (replica, (_, record)) in replicas.zip(view.replicas()) {
-        replica.found_wrong = findings.of(record);
+        replica.found_wrong = findings.of_replica(record);
     }
 }
 
@@ -503,12 +527,7 @@ fn rebuild(
 
 /// Looks at every rebuild once a second, so that the rate is known when somebody asks.
 pub async fn sample(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
+    while node.pause(Duration::from_secs(1)).await {
         let attached = node.volumes.all();
         if attached.is_empty() {
             continue;

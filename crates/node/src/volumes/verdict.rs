@@ -21,7 +21,7 @@ use super::found_wrong::Findings;
 use super::{Attached, lock};
 use crate::clock::core_now;
 use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// How long one of several primaries waits for the verdict of another one's verify, for a status.
 const POLL: Duration = Duration::from_millis(500);
@@ -46,12 +46,8 @@ pub(super) async fn of_attached(
     own: Option<Verify>,
 ) -> Option<Verify> {
     if view.has_several_primaries() && node.coordinator.status().reachable {
-        // Another one may have verified it since.
-        let request = Request::Read { volume: attached.id.to_string() };
-        let read = tokio::time::timeout(POLL, node.coordinator.call_once(request));
-        if let Ok(Ok(Answer::Volume(stored))) = read.await {
-            Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
-        }
+        // Without an answer what is known here is told.
+        let _ = read_kept(node, attached, POLL).await;
     }
     newest(own, kept(&attached.record())).map(|verify| judge(verify, view))
 }
@@ -132,23 +128,34 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     if *lock(&attached.kept_verdict) == verify.ended {
         return;
     }
-    read_kept(node, attached, patience).await;
+    if let Err(why) = read_kept(node, attached, patience).await {
+        // What another primary has had kept since may be lost with what this one has kept.
+        tracing::debug!(volume = attached.name(), why, "the verdict that is kept was not read");
+    }
     let mut told = told(&verify, core_now());
     told.ranges.truncate(MAX_RANGES);
     let Ok(mut value) = serde_json::to_value(&told) else { return };
-    DiskErrors::kept(&attached.record()).after(&told).put_into(&mut value);
-    Findings::kept(&attached.record()).after(&told).put_into(&mut value);
+    DiskErrors::of(node, &attached.record()).after(&told).put_into(&mut value);
+    Findings::of(node, &attached.record()).after(&told).put_into(&mut value);
     if store(node, attached, value, patience).await {
         *lock(&attached.kept_verdict) = verify.ended;
     }
 }
 
 /// Another primary may have had something kept since this node has read the volume's record.
-async fn read_kept(node: &Node, attached: &Attached, patience: Duration) {
+///
+/// # Errors
+/// If the coordinator has not answered in time; why. The record is as it was.
+async fn read_kept(node: &Node, attached: &Attached, patience: Duration) -> Result<(), String> {
     let request = Request::Read { volume: attached.id.to_string() };
-    let read = tokio::time::timeout(patience, node.coordinator.call_once(request)).await;
-    if let Ok(Ok(Answer::Volume(stored))) = read {
-        Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
+    match tokio::time::timeout(patience, node.coordinator.call_once(request)).await {
+        Ok(Ok(Answer::Volume(stored))) => {
+            Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
+            Ok(())
+        }
+        Ok(Ok(other)) => Err(format!("the coordinator answers {other:?}")),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the coordinator does not answer".into()),
     }
 }
 

@@ -158,8 +158,8 @@ async fn a_database_from_before_an_attach_does_not_end_the_wish_for_it() {
         let warnings = nodes[1].get("/v1/node").await["node"]["warnings"].to_string();
         assert!(!warnings.contains("cannot attach volume web again"), "{old}: {warnings}");
         if old == "detached" {
-            let (why, wanted) = wanted_on(&nodes[1].get("/v1/volumes/web").await);
-            assert!(why.contains("restored from an old backup"), "{why}");
+            let is_told = |v: &Value| wanted_on(v).0.contains("restored from an old backup");
+            let (_, wanted) = wanted_on(&nodes[1].until("/v1/volumes/web", is_told).await);
             assert_eq!(wanted[0]["nbd"], true, "{wanted}");
         }
         nodes[1].stop().await;

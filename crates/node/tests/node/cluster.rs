@@ -241,7 +241,7 @@ async fn without_the_coordinator_attached_volumes_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_nodes_volume_is_taken_over_after_the_expiry_only() {
-    let place = Place::new();
+    let place = Place::with_expiry(15);
     let mut nodes = place.cluster(&["a", "b"]).await;
     nodes[0].create("web", 2).await;
     nodes[1].attach("web").await;
@@ -264,7 +264,7 @@ async fn a_dead_nodes_volume_is_taken_over_after_the_expiry_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_of_a_silent_node_is_taken_over_before_it_is_deleted() {
-    let place = Place::new();
+    let place = Place::with_expiry(15);
     let mut nodes = place.cluster(&["a", "b"]).await;
     for (name, on) in [("both", vec!["a:d", "b:d"]), ("there", vec!["b:d"])] {
         let request = json!({"name": name, "size": 4 << 20, "replicas": on.len(), "on": on});
@@ -420,6 +420,13 @@ async fn without_the_coordinator_a_node_tells_what_its_replicas_know() {
     assert!(told("reason").0.as_str().unwrap().contains("coordinator"), "{silent:#}");
     assert!(told("name").1.as_str().unwrap().contains("a replica here"), "{silent:#}");
     assert_eq!(nodes[1].get("/v1/volumes/web").await["volume"]["source"], "replica");
-    nodes[1].refused("GET", "/v1/volumes/far", Value::Null, "no-coordinator").await;
+    let far = nodes[1].refused("GET", "/v1/volumes/far", Value::Null, "no-coordinator").await;
+    let start = "Start the coordinator (on node a, at ";
+    assert!(far["do"].as_str().unwrap().starts_with(start), "{far:#}");
+    // Who has no part in it names who has.
+    let web = nodes[2].refused("GET", "/v1/volumes/web", Value::Null, "no-coordinator").await;
+    let ask =
+        format!("Ask node b, which has a replica of it: `evenkeel volume status` there. {start}");
+    assert!(web["do"].as_str().unwrap().starts_with(&ask), "{web:#}");
     assert_eq!(nodes[2].get("/v1/volumes").await["volumes"], json!([]));
 }

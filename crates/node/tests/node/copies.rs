@@ -1,6 +1,6 @@
 //! Machines that run with a copy of another one's state directory.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,6 @@ async fn a_copy_of_a_running_node_is_refused_and_both_are_told() {
     nodes[1].attach("web").await;
     let mut copy = nodes[1].copy(&place, "copy");
     copy.start().await.unwrap();
-    copy.until("/v1/node", warns("until its predecessor has been silent")).await;
     copy.until("/v1/node", warns(WARNING)).await;
     nodes[1].until("/v1/node", warns(WARNING)).await;
     assert!(is_registered(&nodes[0], &nodes[1]).await);
@@ -75,7 +74,7 @@ async fn an_operator_chooses_the_copy_and_the_original_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_original_that_returns_after_its_silence_ends() {
-    let place = Place::new();
+    let place = Place::with_expiry(15);
     let mut nodes = place.cluster(&["a", "b"]).await;
     let mut copy = nodes[1].copy(&place, "copy");
     // The start that was copied from has crashed: the copy waits out its silence.
@@ -89,18 +88,15 @@ async fn an_original_that_returns_after_its_silence_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_restarts_on_its_machine_without_a_wait() {
-    let place = Place::new();
+    // Longer than the test waits for anything.
+    let place = Place::with_expiry(300);
     let mut nodes = place.cluster(&["a", "b"]).await;
     nodes[0].create("web", 2).await;
     nodes[1].attach("web").await;
     for _ in 0..3 {
         nodes[1].crash().await;
         nodes[1].restart().await;
-        let started = Instant::now();
         nodes[1].until("/v1/node", |n| n["node"]["attached"] == json!(["web"])).await;
-        let waited = started.elapsed();
-        let expiry = Duration::from_secs(nodes[1].config.coordinator.expiry_seconds);
-        assert!(waited < expiry, "{waited:?}");
     }
     nodes[1].detach("web").await;
 }
@@ -138,7 +134,7 @@ async fn starts_that_nobody_admitted_are_followed_without_a_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_whose_own_earlier_primary_may_live_is_taken_over_before_it_is_deleted() {
     for is_proved in [true, false] {
-        let place = Place::new();
+        let place = Place::with_expiry(15);
         let mut nodes = place.cluster(&["a", "b", "c"]).await;
         let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["c:d"]});
         nodes[0].ok("POST", "/v1/volumes", request).await;

@@ -157,7 +157,7 @@ async fn until_held(device: &str) -> std::fs::File {
 }
 
 async fn until_true(mut holds: impl FnMut() -> bool) -> bool {
-    for _ in 0..100 {
+    for _ in 0..600 {
         if holds() {
             return true;
         }

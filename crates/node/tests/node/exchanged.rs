@@ -1,7 +1,7 @@
 //! Names and addresses that stand for something else when a command gets to use them.
 
 use std::os::unix::net::UnixListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_core::VolumeId;
 use evenkeel_node::volumes::attachment::actor;
@@ -11,6 +11,14 @@ use crate::support::{Place, TestNode};
 
 fn identity(made: &Value) -> String {
     made["plan"]["id"].as_str().unwrap().to_owned()
+}
+
+async fn until_it_waits(node: &TestNode, volume: VolumeId) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !actor::is_turn_awaited(node.node(), volume) {
+        assert!(Instant::now() < deadline, "no command waits for its turn");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Has a command wait for another change of the volume "web", and exchanges the volume meanwhile by
@@ -26,8 +34,7 @@ async fn exchange_while_it_waits(
     let changing = actor::turn(waiting.node(), volume).await;
     let command = waiting.call(method, path, body);
     let exchange = async {
-        // Until it waits.
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        until_it_waits(waiting, volume).await;
         other.ok("DELETE", &format!("/v1/volumes/{id}"), Value::Null).await;
         let new = identity(&other.create("web", 1).await);
         meanwhile(&new).await;

@@ -259,8 +259,7 @@ async fn a_disk_that_hangs_at_the_start_keeps_no_other_one_waiting() {
         return eprintln!("skipped: nothing can be mounted here");
     };
     nodes[0].restart().await;
-    let answer = nodes[0].get("/v1/disks").await;
-    assert_eq!(disk(&answer, "d")["state"], "serving", "{answer:#}");
+    let answer = nodes[0].until("/v1/disks", |v| disk(v, "d")["state"] == "serving").await;
     let opening = disk(&answer, "e");
     assert_eq!(opening["state"], "opening", "{answer:#}");
     assert!(opening["problem"].to_string().contains("does not answer"), "{answer:#}");

@@ -217,6 +217,27 @@ async fn whoever_may_write_is_disconnected_when_the_export_becomes_read_only() {
     node.detach("web").await;
 }
 
+/// No device can be read-only, so whoever leaves the choice to the node gets NBD, and sees that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_attached_read_only_is_exported_by_nbd() {
+    const EPERM: u32 = 1;
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    node.create("web", 1).await;
+    let path = "/v1/volumes/web/attach";
+    let device = json!({"how": "device", "read_only": true});
+    let refused = node.refused("POST", path, device, "not-supported").await;
+    assert_eq!(refused["why"], "a block device cannot be made read-only yet", "{refused:#}");
+    let attached = node.ok("POST", path, json!({"how": "auto", "read_only": true})).await;
+    assert_eq!(attached["device"], Value::Null, "{attached:#}");
+    let export = &attached["export"];
+    assert_eq!((&export["kind"], &export["read_only"]), (&json!("nbd"), &json!(true)));
+    assert_eq!(write(&mut local_client(&node).await).await.unwrap(), EPERM);
+    node.detach("web").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_is_not_detached_under_a_client() {
     let place = Place::new();

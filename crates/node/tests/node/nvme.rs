@@ -1,7 +1,10 @@
 //! Volumes over NVMe/TCP, with a small initiator.
 
 mod authentication;
+mod given_up;
 mod initiator;
+
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -257,4 +260,86 @@ async fn what_cannot_be_exported_is_refused() {
     node.ok("DELETE", EXPORT, Value::Null).await;
     let status = node.get("/v1/volumes/web").await;
     assert_eq!(status["volume"]["wanted_on"], json!([]), "{status:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_do_not_keep_a_host_from_discovering() {
+    let place = Place::new();
+    let node = node(&place).await;
+    let (address, subsystem) = export(&node, &[HOST], false).await;
+    let (mut discovery, _) = Queue::admin(&address, DISCOVERY, HOST).await;
+    let (mut strangers, expected) = (Vec::new(), [(subsystem, address.clone())]);
+    let one_source = |_| [127, 0, 0, 66];
+    let many_sources = |number: u8| [127, 0, 1, number];
+    let sources: [&(dyn Fn(u8) -> [u8; 4] + Sync); 2] = [&one_source, &many_sources];
+    for source in sources {
+        for number in 0..200 {
+            let name = format!("nqn.2026-11.org.example:{number}");
+            let (queue, answer) =
+                Queue::discover_from(source(number), &address, &name).await.unwrap();
+            assert_eq!(answer.status, 0, "it takes the place of another one");
+            strangers.push(queue);
+        }
+        // Who was there is, and it comes once more.
+        assert_eq!(discovery.discovered().await, expected);
+        let (mut second, _) = Queue::admin(&address, DISCOVERY, HOST).await;
+        assert_eq!(second.discovered().await, expected);
+    }
+    strangers.remove(0).closed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_compared_is_written_only_if_it_is_the_same() {
+    const COMPARE_FAILURE: u16 = 0x285;
+    const FAILED_FUSED: u16 = 0x009;
+    let place = Place::new();
+    let node = node(&place).await;
+    let (address, subsystem) = export(&node, &[HOST], false).await;
+    let (mut admin, _, mut io, block_size) = connected(&address, &subsystem).await;
+    assert_eq!(admin.identify(1, 0).await[522], 1, "Compare and Write is announced");
+    let (old, new) = (pattern(1), pattern(2));
+    assert_eq!(io.write(8192, &old, block_size).await.status, 0);
+    let statuses = |[first, second]: [initiator::Answer; 2]| [first.status, second.status];
+    let missed = io.compare_and_write(8192, (&new, &pattern(3)), block_size).await;
+    assert_eq!(statuses(missed), [COMPARE_FAILURE, FAILED_FUSED]);
+    assert_eq!(io.read(8192, 4096, block_size).await, old);
+    let written = io.compare_and_write(8192, (&old, &new), block_size).await;
+    assert_eq!(statuses(written), [0, 0]);
+    assert_eq!(read_by_nbd(&node, 8192, 4096).await, new);
+    // Two hosts that take the same lock: one has it.
+    let (_admin, _, mut other, _) = connected(&address, &subsystem).await;
+    let mine = pattern(4);
+    let (one, two) = tokio::join!(
+        io.compare_and_write(8192, (&new, &mine), block_size),
+        other.compare_and_write(8192, (&new, &old), block_size),
+    );
+    let mut ends = [statuses(one), statuses(two)];
+    ends.sort_unstable();
+    assert_eq!(ends, [[0, 0], [COMPARE_FAILURE, FAILED_FUSED]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_health_log_is_that_of_the_replicas() {
+    const DEGRADED: u8 = 1 << 2;
+    let place = Place::new();
+    let node = node(&place).await;
+    let (address, subsystem) = export(&node, &[HOST], false).await;
+    let (mut admin, _, mut io, block_size) = connected(&address, &subsystem).await;
+    assert_eq!(io.write(0, &pattern(1), block_size).await.status, 0);
+    assert_eq!(io.read(0, 4096, block_size).await, pattern(1));
+    let number_of =
+        |page: &[u8], at: usize| u64::from_le_bytes(page[at..at + 8].try_into().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // A page is told for a second, and again if the replicas do not tell in time.
+    let page = loop {
+        let page = admin.log(2, 512).await;
+        if number_of(&page, 64) >= 1 && number_of(&page, 80) >= 1 {
+            break page;
+        }
+        assert!(Instant::now() < deadline, "its reads and writes are not counted");
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+    };
+    let number = |at: usize| number_of(&page, at);
+    assert_eq!((page[0] & DEGRADED, number(160)), (0, 0));
+    assert_eq!((number(32), number(48)), (1, 1), "thousands of 512 bytes, rounded up");
 }

@@ -53,7 +53,7 @@ async fn lacks_a_copy_of_c(node: &TestNode, name: &str) {
     assert_eq!(mirror["lost"][0]["node"], "c", "{answer:#}");
     let why = volume["reason"].as_str().unwrap();
     let lost = format!(
-        "it lost a copy with node c, which was removed from the cluster: `evenkeel volume change {name} --replicas 3` makes new ones, `--replicas 2` leaves it so"
+        "it lost a copy with node c, which was removed from the cluster: no other nodes are left for new ones: join some, with a disk each, then `evenkeel volume change {name} --replicas 3`; `--replicas 2` leaves it so"
     );
     assert!(why.contains(&lost), "{why}");
 }
@@ -194,9 +194,10 @@ async fn the_links_of_a_node_that_is_removed_end_everywhere_by_the_command() {
     }
     let done = nodes[0].ok("DELETE", "/v1/nodes/c", Value::Null).await;
     let message = done["message"].as_str().unwrap();
-    assert_eq!(message, "node c is removed from the cluster; its identity is refused");
+    // Whoever is too slow to be told within seconds is named.
+    assert!(message.starts_with("node c is removed from the cluster"), "{message}");
     for link in &links {
-        assert!(is_closed_within(link, 2000).await);
+        assert!(is_closed_within(link, 60_000).await);
     }
     for node in &mut nodes {
         node.stop().await;
@@ -219,8 +220,8 @@ async fn whoever_hears_of_a_newer_membership_lets_nobody_in_before_it_has_fetche
         connected.map(drop).map_err(|error| error.to_string())
     };
     for node in &nodes {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-        while node.node().credentials.epoch.known() != 3 {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while node.running().credentials.epoch.known() != 3 {
             assert!(tokio::time::Instant::now() < deadline, "{}", node.name);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -233,7 +234,7 @@ async fn whoever_hears_of_a_newer_membership_lets_nobody_in_before_it_has_fetche
     assert_eq!(connect(&nodes[2]).await, Ok(()));
     for from in [&nodes[0], &nodes[2]] {
         let why = connect(from).await.unwrap_err();
-        assert!(why.contains("node b has heard that nodes have joined"), "{}: {why}", from.name);
+        assert!(why.contains("node b has learned that nodes have joined"), "{}: {why}", from.name);
     }
     join_again();
     assert_eq!(connect(&nodes[0]).await, Ok(()));
@@ -271,7 +272,7 @@ async fn replicas_of_a_shared_volume_go_only_when_the_dead_primary_is_evicted() 
     assert_eq!(primaries.as_array().unwrap().len(), 2, "c is not evicted yet: {primaries:#}");
     let plan = nodes[0].get("/v1/nodes/c/plan").await;
     let lost = plan["plan"]["removes"][0]["id"].as_str().unwrap();
-    assert!(!plan["message"].as_str().unwrap().contains("hears none"), "{plan:#}");
+    assert!(!plan["message"].as_str().unwrap().contains("heartbeats from none"), "{plan:#}");
     let done = nodes[0].ok("DELETE", &format!("/v1/nodes/c?removes={lost}"), Value::Null).await;
     assert_eq!(done["removed"], true, "{done:#}");
     let web = &nodes[0].get("/v1/volumes/web").await["volume"];
@@ -283,7 +284,10 @@ async fn replicas_of_a_shared_volume_go_only_when_the_dead_primary_is_evicted() 
     is_dead(&nodes[0], "b").await;
     let plan = nodes[0].get("/v1/nodes/b/plan").await;
     let message = plan["message"].as_str().unwrap();
-    assert!(message.contains("this coordinator hears none of the other nodes"), "{plan:#}");
+    assert!(
+        message.contains("this coordinator receives heartbeats from none of the other nodes"),
+        "{plan:#}"
+    );
 }
 
 /// Right after its start a coordinator has heard nobody: a node that is long dead is neither alive
@@ -295,11 +299,20 @@ async fn a_node_that_was_not_heard_yet_is_not_called_alive() {
     nodes[0].create("web", 2).await;
     nodes[1].crash().await;
     is_dead(&nodes[0], "b").await;
-    nodes[0].stop().await;
-    nodes[0].restart().await;
-    let refused = nodes[0].refused("GET", "/v1/nodes/b/plan", Value::Null, "node-in-use").await;
-    let why = refused["why"].as_str().unwrap();
-    assert!(why.contains("the coordinator has just started, and has not heard it yet"), "{why}");
+    let mut is_refused = false;
+    // A start that takes long has waited for it already.
+    for _ in 0..10 {
+        nodes[0].stop().await;
+        nodes[0].restart().await;
+        let (_, answer) = nodes[0].call("GET", "/v1/nodes/b/plan", Value::Null).await;
+        let why = answer["error"]["why"].as_str().unwrap_or_default();
+        is_refused = why.contains("the coordinator has just started or stood still");
+        if is_refused {
+            break;
+        }
+        assert!(answer["plan"].is_object(), "{answer:#}");
+    }
+    assert!(is_refused, "it never has to be waited for");
     is_dead(&nodes[0], "b").await;
     nodes[0].until("/v1/nodes/b/plan", |plan| plan["plan"]["removes"].is_array()).await;
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_node::node::Node;
+use evenkeel_node::running::Running;
+use evenkeel_node::volumes::Node;
 use evenkeel_node::{Config, Daemon, StartError};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -15,6 +16,17 @@ use tokio::net::UnixStream;
 /// A directory with the nodes' places in it.
 pub struct Place {
     directory: tempfile::TempDir,
+    /// What the nodes keep of their state, where no flush takes long.
+    states: Option<tempfile::TempDir>,
+    expiry_seconds: u64,
+}
+
+/// A directory in memory, if there is room.
+fn in_memory() -> Option<tempfile::TempDir> {
+    const ROOM: u64 = 256 << 20;
+    let memory = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(memory).ok()?;
+    (room.f_bavail * room.f_frsize >= ROOM).then(|| tempfile::tempdir_in(memory).ok()).flatten()
 }
 
 /// A node, running or not.
@@ -27,7 +39,12 @@ pub struct TestNode {
 
 impl Place {
     pub fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        Self::with_expiry(3)
+    }
+
+    /// One whose nodes are dead after so many seconds of silence.
+    pub fn with_expiry(expiry_seconds: u64) -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), states: in_memory(), expiry_seconds }
     }
 
     pub fn path(&self) -> &Path {
@@ -41,16 +58,21 @@ impl Place {
             |name: &str| format!("unix:{}", self.path().join(name).join("peer.sock").display());
         let mut config = Config {
             name: Some(name.to_owned()),
-            state: directory.join("state"),
+            state: self
+                .states
+                .as_ref()
+                .map_or(self.path(), |states| states.path())
+                .join(name)
+                .join("state"),
             runtime: directory.join("run"),
             ..Config::default()
         };
         config.peer.listen = vec![peer(name)];
         config.coordinator.here = name == "a";
         config.coordinator.join = (name != "a").then(|| peer("a"));
-        config.coordinator.expiry_seconds = 3;
+        config.coordinator.expiry_seconds = self.expiry_seconds;
         config.data.workers = Some(1);
-        config.times.deadline_ms = 1000;
+        config.times.deadline_ms = 5000;
         config.times.lease_ms = 1000;
         config.times.lease_margin_ms = 100;
         config
@@ -92,7 +114,7 @@ impl TestNode {
 
     /// Starts it again, once the last daemon of this process has let go of everything.
     pub async fn restart(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while let Err(error) = self.start().await {
             assert!(Instant::now() < deadline, "{error}");
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -123,7 +145,7 @@ impl TestNode {
 
     /// Waits until it has ended by itself.
     pub async fn ended(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.config.api_socket().exists() {
             assert!(Instant::now() < deadline, "node {} does not end", self.name);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -142,6 +164,10 @@ impl TestNode {
     }
 
     /// What it is made of, for what no request can reach.
+    pub fn running(&self) -> &Running {
+        self.daemon.as_ref().unwrap().running()
+    }
+
     pub fn node(&self) -> &Arc<Node> {
         self.daemon.as_ref().unwrap().node()
     }
@@ -207,7 +233,7 @@ impl TestNode {
 
     /// Asks until the answer is as wanted.
     pub async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let (_, answer) = self.call("GET", path, Value::Null).await;
             if wanted(&answer) {
@@ -230,7 +256,17 @@ impl TestNode {
         self.ok("POST", &path, json!({"how": "nbd"})).await
     }
 
+    /// Detaches it, once nobody uses it: who has gone may be waited for.
     pub async fn detach(&self, name: &str) -> Value {
-        self.ok("POST", &format!("/v1/volumes/{name}/detach"), Value::Null).await
+        let (path, deadline) =
+            (format!("/v1/volumes/{name}/detach"), Instant::now() + Duration::from_secs(60));
+        loop {
+            let (status, answer) = self.call("POST", &path, Value::Null).await;
+            if answer["error"]["code"] != "device-busy" || Instant::now() > deadline {
+                assert_eq!(status, 200, "{path}: {answer:#}");
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }

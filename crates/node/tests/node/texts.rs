@@ -22,7 +22,7 @@ async fn who_asks_a_coordinator_that_hears_nobody_is_warned_of_that() {
     create_on(&nodes[0], &["a:d"]).await;
     assert_eq!(nodes[0].get(VOLUME).await["warnings"], json!([]));
     nodes[1].crash().await;
-    let alone = "the coordinator hears no node but its own, a";
+    let alone = "the coordinator receives heartbeats from no node but its own, a";
     nodes[0].until(VOLUME, |v| has(&v["warnings"][0], alone)).await;
     let attached = nodes[0].attach("web").await;
     assert!(has(&attached["warnings"][0], alone), "{attached:#}");
@@ -165,6 +165,10 @@ async fn of_small_regions_it_is_said_what_they_need() {
     let small = create(4 << 20, json!({"region_size": 128 << 10}));
     let refused = nodes[0].refused("POST", "/v1/volumes", small, "bad-request").await;
     assert!(has(&refused["do"], "`--open-regions "), "{refused:#}");
+    let tiny = create(4 << 20, json!({"region_size": 64 << 10}));
+    let refused = nodes[0].refused("POST", "/v1/volumes", tiny, "bad-request").await;
+    // As the help of `--region-size` says.
+    assert!(has(&refused["why"], "a power of two, 128 KiB to 1 GiB"), "{refused:#}");
     let vast = create(1 << 63, json!({}));
     let refused = nodes[0].refused("POST", "/v1/volumes", vast, "bad-request").await;
     assert_eq!(

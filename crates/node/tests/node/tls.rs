@@ -66,9 +66,11 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
     second.until("/v1/nodes", |n| n["nodes"].as_array().is_some_and(|n| n.len() == 2)).await;
     second.create("web", 2).await;
     second.attach("web").await;
-    let status = second.get("/v1/volumes/web?wait=10&until=serving").await;
-    let replicas = status["volume"]["mirrors"][0]["replicas"].as_array().unwrap().clone();
-    assert!(replicas.iter().all(|replica| replica["connected"] == true), "{status:#}");
+    let are_connected = |status: &Value| {
+        let replicas = status["volume"]["mirrors"][0]["replicas"].as_array().unwrap();
+        replicas.iter().all(|replica| replica["connected"] == true)
+    };
+    second.until("/v1/volumes/web?wait=10&until=serving", are_connected).await;
     second.detach("web").await;
 
     // Without a certificate, with one of another authority, and with that of another node.

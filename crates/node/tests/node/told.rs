@@ -1,7 +1,6 @@
 //! What a status says of replicas and primaries that only some nodes know of.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use evenkeel_node::config::Address;
 use evenkeel_node::coordinator::remote::Remote;
@@ -93,6 +92,8 @@ async fn who_is_silent_to_the_coordinator_only_is_not_called_dead() {
     nodes[1].get("/v1/volumes").await;
     let join = cut_off(&nodes[1]);
     nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
+    // Node c reaches it.
+    nodes[2].until("/v1/nodes", |list| list["nodes"][1]["answers"] == true).await;
     let who = "the coordinator does not hear node b, and node c does";
     let status = nodes[2].until(VOLUME, |v| says(v, who)).await;
     assert_eq!(status["volume"]["mirrors"][0]["summary"], "[UU]", "{status:#}");
@@ -152,7 +153,6 @@ async fn a_dead_primary_is_marked_when_it_was_asked_and_the_coordinator_is_dead_
     nodes[0].attach("web").await;
     nodes[1].attach("web").await;
     nodes[0].crash().await;
-    let begun = Instant::now();
     let is_marked = |volume: &Value| {
         let primaries = volume["primaries"].as_array().unwrap();
         let dead = primaries.iter().find(|primary| primary["node"]["name"] == "a").unwrap();
@@ -162,7 +162,6 @@ async fn a_dead_primary_is_marked_when_it_was_asked_and_the_coordinator_is_dead_
         node.until(VOLUME, |v| is_marked(&v["volume"])).await;
         node.until("/v1/volumes", |v| is_marked(&v["volumes"][0])).await;
     }
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,12 +177,13 @@ async fn without_the_coordinator_the_newest_view_that_anybody_knows_who_answers_
     nodes[0].crash().await;
     // Its own replica is in-sync as far as it knows.
     nodes[2].restart().await;
-    let who = "a replica on node b knew last; no node that answers knows more";
+    let who = "a replica on node b knew last, saved at ";
     let status = nodes[2].until(VOLUME, |v| says(v, who)).await;
     assert_eq!(on(&status, "c")["state"], "stale", "{status:#}");
     assert_eq!(on(&status, "b")["disk"], "d", "{status:#}");
     assert_eq!(status["volume"]["generation"], newest, "{status:#}");
     assert_eq!(status["volume"]["mirrors"][0]["summary"], "[U_]", "{status:#}");
+    assert_eq!(status["volume"]["health"], "degraded", "it is the worst that is known: {status:#}");
     let list = nodes[2].get("/v1/volumes").await;
     assert_eq!(list["volumes"][0]["generation"], newest, "{list:#}");
     assert_eq!(list["complete"], false);
@@ -196,7 +196,7 @@ async fn without_the_coordinator_the_newest_view_that_anybody_knows_who_answers_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_list_of_nodes_tells_who_answers_the_node_that_is_asked() {
-    let place = Place::new();
+    let place = Place::with_expiry(15);
     let mut nodes = place.cluster(&["a", "b"]).await;
     let list = nodes[0].get("/v1/nodes").await;
     assert_eq!(list["nodes"][0].get("answers"), None, "itself: {list:#}");
@@ -212,5 +212,5 @@ async fn the_list_of_nodes_tells_who_answers_the_node_that_is_asked() {
         (&json!(true), &json!(false))
     );
     let list = nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
-    assert_eq!(list["nodes"][1].get("answers"), None, "it was not asked: {list:#}");
+    assert_eq!(list["nodes"][1]["answers"], false, "it is asked all the same: {list:#}");
 }

@@ -25,12 +25,26 @@ pub(super) struct Request {
     pub at: Time,
     /// Which operation of all clients it is, or follows.
     operation: u64,
+    /// Over which path it was asked.
+    path: u64,
+    /// Whether its client has cancelled it.
+    is_given_up: bool,
 }
 
 impl Request {
     /// What was asked for.
     pub const fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// Over which path it was asked.
+    pub const fn path(&self) -> u64 {
+        self.path
+    }
+
+    /// Its client has cancelled it.
+    pub const fn give_up(&mut self) {
+        self.is_given_up = true;
     }
 }
 
@@ -63,6 +77,12 @@ impl Cluster {
     }
 
     fn issue_drawn(&mut self, primary: usize) {
+        if self.sabotage == Some(Sabotage::CancelHalf) {
+            self.give_up_half(primary);
+        }
+        if self.profile.cancels > 0 && self.random.chance(self.profile.cancels) {
+            self.give_up(primary);
+        }
         if self.profile.compares > 0 && self.random.chance(self.profile.compares) {
             return self.issue_compare(primary);
         }
@@ -190,7 +210,9 @@ impl Cluster {
         if self.sabotage == Some(Sabotage::AnswerFlushes) {
             let invoked = self.tick_moment();
             let operation = self.counters.operations;
-            let asked = Request { kind: Kind::Flush, invoked, at: self.now, operation };
+            let (at, path) = (self.now, self.primaries[primary].path);
+            let kind = Kind::Flush;
+            let asked = Request { kind, invoked, at, operation, path, is_given_up: false };
             let answered = self.tick_moment();
             self.queue.push(self.now + MILLISECOND, Event::Issue { primary });
             return self.succeeded(primary, asked, Reply::Done, answered);
@@ -205,15 +227,19 @@ impl Cluster {
         slot.last_request += 1;
         let request = slot.last_request;
         let number = self.counters.operations;
-        let asked = Request { kind, invoked, at: self.now, operation: number };
-        slot.requests.insert(request, asked);
+        let (at, path) = (self.now, slot.path);
+        if let Kind::Change { write, .. } | Kind::Compare { write, .. } = &kind {
+            self.note_change_asked((primary, path), *write, &operation);
+        }
+        let asked = Request { kind, invoked, at, operation: number, path, is_given_up: false };
+        self.primaries[primary].requests.insert(request, asked);
         self.queue.push(bound, Event::Bound { primary, request, command: false });
         self.log(|| {
             let wanted = describe::wanted(&operation);
             format!("client of primary {primary} asks r{request}: {wanted} (operation {number})")
         });
-        let (request, host) = (RequestId(request), self.host_told(primary));
-        self.step_primary(primary, PrimaryEvent::Request { request, host, operation });
+        let (request, host, path) = (RequestId(request), self.host_told(primary), PathNumber(path));
+        self.step_primary(primary, PrimaryEvent::Request { request, host, path, operation });
     }
 
     /// A request or a command had its time.
@@ -270,13 +296,17 @@ impl Cluster {
             return;
         }
         let Some(asked) = self.primaries[primary].requests.remove(&request.0) else {
+            if self.primaries[primary].answered_early.contains(&request.0) {
+                return;
+            }
             return self
                 .fail("internal", format!("primary {primary} answers request {request} twice"));
         };
         let answered = self.tick_moment();
         let lease = self.profile.lease.time().as_nanos() as Time;
         // A client that is refused does not ask again at once.
-        let pause = if result.is_ok() { self.profile.think } else { lease / 10 };
+        let is_refused = !matches!(result, Ok(_) | Err(RequestError::Cancelled));
+        let pause = if is_refused { lease / 10 } else { self.profile.think };
         let pause = self.drawing_for(Stream::Client(primary), |c| c.random.waiting(pause));
         self.queue.push(self.now + pause, Event::Issue { primary });
         if let Some(recorder) = self.random.recorder() {
@@ -286,6 +316,13 @@ impl Cluster {
             Ok(reply) => {
                 self.log(|| format!("client of primary {primary} is answered r{request}"));
                 self.succeeded(primary, asked, reply, answered);
+            }
+            Err(RequestError::Cancelled) => {
+                self.log(|| format!("client of primary {primary} is told r{request}: cancelled"));
+                self.judge_cancelled(primary, &asked.kind, asked.is_given_up);
+                if let Kind::Change { write, .. } | Kind::Compare { write, .. } = asked.kind {
+                    self.refused(primary, write, RequestError::Cancelled);
+                }
             }
             Err(error) => {
                 self.log(|| format!("client of primary {primary} is told r{request}: {error:?}"));
@@ -311,6 +348,7 @@ impl Cluster {
                 }
             }
         }
+        self.drains_early(primary);
     }
 
     /// A request fails for want of the coordinator only after the time for which the volume lets it
@@ -342,6 +380,7 @@ impl Cluster {
         self.judge_permission(primary, &asked.kind);
         match (asked.kind, reply) {
             (Kind::Change { write, durable }, Reply::Done) => {
+                self.given_up.succeeds(primary, write);
                 self.primaries[primary].unsure.retain(|(unsure, ..)| *unsure != write);
                 self.lines.of_mut(primary).acknowledge(write, durable, answered);
                 self.judge_acknowledgement(primary, write, durable);

@@ -42,12 +42,22 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) enum Work {
     Read { first: u32, count: u32 },
-    Change { first: u32, cells: Vec<Cell>, is_copy: bool, is_durable: bool },
+    Change { first: u32, cells: Vec<Cell>, kind: ChangeKind, is_durable: bool },
     Flush { mark: u64 },
     Map { first: u32, count: u32 },
     Save { save: Save, generation: Generation },
     SaveTable { save: TableSave, regions: OpenRegions, mark: u64 },
     SavePages(Vec<MissingPage>),
+}
+
+/// What changes data.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ChangeKind {
+    /// A write, as this operation of a primary if that is known.
+    Write(Option<(usize, Sequence)>),
+    Zero,
+    /// What a rebuild copies.
+    Copy,
 }
 
 impl Work {
@@ -136,16 +146,17 @@ impl Cluster {
             }
             DiskAction::Write { offset, payload, durable } => {
                 range(*offset, payload.length()).map(|(first, _)| {
-                    let (is_copy, is_durable) = (payload.arrived().is_none(), *durable);
+                    let arrived = payload.arrived();
+                    let kind = arrived.map_or(ChangeKind::Copy, |a| ChangeKind::Write(a.operation));
                     let cells = payload.cells().to_vec();
-                    Work::Change { first, cells, is_copy, is_durable }
+                    Work::Change { first, cells, kind, is_durable: *durable }
                 })
             }
             DiskAction::Zero { offset, length, unmap } => {
                 range(*offset, *length).map(|(first, n)| {
                     let cell = if *unmap { HOLE } else { ZERO };
                     let cells = vec![cell; n as usize];
-                    Work::Change { first, cells, is_copy: false, is_durable: false }
+                    Work::Change { first, cells, kind: ChangeKind::Zero, is_durable: false }
                 })
             }
             DiskAction::Map { offset, length } => {
@@ -230,7 +241,7 @@ impl Cluster {
     fn is_written_late(&mut self, pending: &Pending) -> bool {
         match (self.sabotage, &pending.work) {
             (Some(Sabotage::WriteLate), Work::Change { .. }) => self.random.chance(100),
-            (Some(Sabotage::CopyLate), Work::Change { is_copy: true, .. }) => {
+            (Some(Sabotage::CopyLate), Work::Change { kind: ChangeKind::Copy, .. }) => {
                 self.random.chance(100)
             }
             _ => false,
@@ -244,7 +255,7 @@ impl Cluster {
         let forgets_view = self.forgets_view();
         let (mut fails, is_untouched) = (pending.fails, pending.is_untouched);
         let mut taken: Vec<(u32, Cell)> = Vec::new();
-        let mut copied = false;
+        let mut change = ChangeKind::Zero;
         let slot = &mut self.replicas[replica];
         let mut outcome = DiskOutcome::Done;
         match &mut pending.work {
@@ -258,8 +269,8 @@ impl Cluster {
                 let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
                 outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));
             }
-            Work::Change { first, cells, is_copy, .. } => {
-                copied = *is_copy;
+            Work::Change { first, cells, kind, .. } => {
+                change = *kind;
                 for (sector, cell) in (*first..).zip(cells.iter()) {
                     // A change that fails may have been carried out in part.
                     if !lost && (fails.is_none() || self.random.chance(500)) {
@@ -300,7 +311,7 @@ impl Cluster {
         }
         pending.result = Some(fails.map_or(Ok(outcome), Err));
         for (sector, cell) in taken {
-            self.judge_order((replica, sector), cell, copied);
+            self.judge_order((replica, sector), cell, change);
         }
     }
 
@@ -460,10 +471,15 @@ impl Cluster {
     }
 
     /// Told to the order oracle: a disk has taken this content.
-    fn judge_order(&mut self, (replica, sector): (usize, u32), cell: Cell, is_copy: bool) {
+    fn judge_order(&mut self, (replica, sector): (usize, u32), cell: Cell, kind: ChangeKind) {
         if cell == ZERO || cell == HOLE {
             return self.order.forget(replica, sector);
         }
+        if let ChangeKind::Write(Some(operation)) = kind {
+            let verdict = self.given_up.takes(replica, operation, cell);
+            self.judge(verdict);
+        }
+        let is_copy = matches!(kind, ChangeKind::Copy);
         let primaries = &self.coordinator.newest().primaries;
         let rules = |primary: usize| {
             self.primaries

@@ -1,4 +1,5 @@
-//! The liveness phase: the faults end, what must suffice is healed, part of the rest dies for good.
+//! The liveness phase: the faults end, what the volume needs is repaired, part of the rest dies for
+//! good.
 //! Within a bound of virtual time every request must be answered, the volume must serve, and every
 //! replica that lives must be in-sync (I11). Then the whole volume is read back (I1, I2), and the
 //! in-sync replicas must be identical (I6), before and after a clean detach.
@@ -208,6 +209,12 @@ impl Cluster {
             if other != primary || !slot.requests.is_empty() || !slot.commands.is_empty() {
                 let n = slot.requests.len();
                 return Err(format!("primary {other} lives with {n} unanswered requests"));
+            }
+            if !slot.drains.is_empty() {
+                return Err(format!(
+                    "primary {other} does not say that {:?} is drained",
+                    slot.drains
+                ));
             }
         }
         let slot = &self.primaries[primary];

@@ -1,4 +1,4 @@
-//! What happens in the cluster, told to the oracles.
+//! Passes what happens in the cluster to the oracles.
 
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl Cluster {
             && let Some(sent) = payload.arrived()
         {
             let slot = &self.replicas[replica];
-            let verdict = slot.fence.changes(replica, sent, slot.adopted);
+            let verdict = slot.fence.changes(replica, sent.generation, slot.adopted);
             self.judge(verdict);
             self.judge_intent(replica, *offset, payload.length());
         } else if let DiskAction::Zero { offset, length, .. } = action

@@ -189,7 +189,7 @@ impl Cluster {
                 }
                 self.judge_epoch(replica, link, &message);
                 self.note_copy_asked(replica, link, &message);
-                let payload = self.note_arrival(replica, &message, payload);
+                let payload = self.note_arrival((replica, link), &message, payload);
                 self.step_replica(replica, ReplicaEvent::Message { link, message, payload });
             }
         }

@@ -11,6 +11,7 @@ mod differences;
 mod disks;
 mod faults;
 mod finale;
+mod given_up;
 mod intents;
 mod judge;
 mod links;
@@ -34,6 +35,7 @@ use crate::log::{Level, Log};
 use crate::marks::Marks;
 use crate::network::{Network, Party};
 use crate::oracles::Violation;
+use crate::oracles::given_up::GivenUp;
 use crate::oracles::lines::{self, Lines};
 use crate::oracles::minimal::Minimal;
 use crate::oracles::order::Order;
@@ -197,6 +199,7 @@ pub struct Cluster {
     lines: Lines,
     order: Order,
     minimal: Minimal,
+    given_up: GivenUp,
     /// Counts client events, for the oracles.
     moment: Moment,
     /// Requests that clients may still make.
@@ -267,6 +270,7 @@ impl Cluster {
             sectors: profile.sectors(),
             order: Order::default(),
             minimal: Minimal::default(),
+            given_up: GivenUp::default(),
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),

@@ -30,6 +30,12 @@ pub(super) struct PrimarySlot {
     /// Unanswered requests of its client.
     pub requests: BTreeMap<u64, Request>,
     pub last_request: u64,
+    /// Over which path its client asks.
+    pub path: u64,
+    /// The paths of which it is to say that nothing is under way.
+    pub drains: BTreeSet<u64>,
+    /// Requests that a canary has answered.
+    pub answered_early: BTreeSet<u64>,
     /// Changes of the volume of which nobody knows whether they are over: which, first sector,
     /// sectors.
     pub unsure: Vec<(u32, u32, u32)>,
@@ -119,6 +125,9 @@ impl Cluster {
             served: false,
             requests: BTreeMap::new(),
             last_request: 0,
+            path: 1,
+            drains: BTreeSet::new(),
+            answered_early: BTreeSet::new(),
             unsure: Vec::new(),
             commands: BTreeMap::new(),
             last_command: 0,
@@ -197,6 +206,7 @@ impl Cluster {
         let party = Party::Primary(primary);
         match effect {
             PrimaryEffect::Reply { request, result } => self.replied(primary, request, result),
+            PrimaryEffect::Drained { path } => self.drained(primary, path.0),
             PrimaryEffect::Send { link, message, payload } => {
                 self.note_sending(primary, link, &message, payload.as_ref());
                 self.send(party, link, message, payload);
@@ -236,6 +246,7 @@ impl Cluster {
         payload: Option<&Sectors>,
     ) {
         self.note_change(primary, link, message);
+        self.judge_zeroing(primary, link, message);
         if let (Message::Write { id, .. }, Some(payload)) = (message, payload) {
             if let Some(Party::Replica(replica, _)) = self.network.far_end(link)
                 && self.order.is_resend(payload.cells()[0], replica)
@@ -248,6 +259,7 @@ impl Cluster {
             };
             let verdict = self.order.sends(primary, id.sequence, payload.cells(), is_over);
             self.judge(verdict);
+            self.judge_sending(primary, id.sequence, payload.cells());
             if self.sabotage == Some(Sabotage::AcknowledgeEarly) {
                 self.acknowledge_early(primary, payload.cells()[0]);
             }
@@ -366,8 +378,8 @@ impl Cluster {
                 self.fail("internal", format!("the view {generation} is refused: {why:?}"));
             }
             Note::Rewritten { .. } => self.marks.reach(Mark::Rewritten),
+            Note::StaysAway { .. } => self.marks.reach(Mark::StayedAway),
             Note::Lagging { .. }
-            | Note::StaysAway { .. }
             | Note::Left(..)
             | Note::Removed(..)
             | Note::StandsIn(..)

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use evenkeel_core::replica::{FoundPage, OpenRegions, ReplicaConfig};
-use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
 use super::disks::{Health, Pending};
@@ -15,7 +14,7 @@ use crate::network::Party;
 use crate::oracles::fencing::Fence;
 use crate::oracles::registers::Moment;
 use crate::oracles::tables::Tables;
-use crate::payload::{Cell, SECTOR, Sectors};
+use crate::payload::{Arrived, Cell, SECTOR, Sectors};
 use crate::profile::Profile;
 use crate::queue::{MICROSECOND, Time};
 use crate::store::Store;
@@ -86,38 +85,24 @@ pub(super) fn first_view(profile: &Profile) -> View {
     let mut last = 0;
     let mut record = |node: &usize| {
         last += 1;
-        ReplicaRecord {
-            id: ReplicaId(last),
-            node: NodeId(*node as u128 + 1),
-            state: ReplicaState::InSync,
-            since: Generation(1),
-            incarnation: Incarnation(0),
-            cause: Cause::None,
-            missing_since: None,
-            role: Role::Own,
-        }
+        ReplicaRecord::first(ReplicaId(last), NodeId(*node as u128 + 1))
     };
     let mirrors = profile.placement.iter();
     View {
-        volume: VolumeId(0x766f_6c75_6d65),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(1),
-        coordinator: CoordinatorId(1),
-        epochs: Vec::new(),
-        geometry: profile.geometry,
         protocol: profile.protocol,
         bitmap: profile.bitmap,
         intents: profile.layout,
-        rebuild_limit: RebuildLimit::None,
         lease: profile.lease,
         no_coordinator: profile.no_coordinator,
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: mirrors
-            .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
-            .collect(),
-        primaries: Vec::new(),
+        ..View::first(
+            VolumeId(0x766f_6c75_6d65),
+            History(1),
+            CoordinatorId(1),
+            profile.geometry,
+            mirrors
+                .map(|nodes| MirrorView { replicas: nodes.iter().map(&mut record).collect() })
+                .collect(),
+        )
     }
 }
 
@@ -342,14 +327,19 @@ impl Cluster {
     /// Notes what a message brings to a replica, for the oracles.
     pub(super) fn note_arrival(
         &mut self,
-        replica: usize,
+        (replica, link): (usize, LinkId),
         message: &Message,
         payload: Option<Sectors>,
     ) -> Option<Sectors> {
         match (message, payload) {
             (Message::Write { id, .. }, Some(payload)) => {
                 self.replicas[replica].received.insert(payload.cells()[0]);
-                Some(payload.arrived_under(id.generation))
+                let sender = self.network.links.get(&link).map(|link| link.ends[0].party);
+                let operation = match sender {
+                    Some(Party::Primary(primary)) => Some((primary, id.sequence)),
+                    _ => None,
+                };
+                Some(payload.arrived_as(Arrived { generation: id.generation, operation }))
             }
             (_, payload) => payload,
         }

@@ -109,13 +109,14 @@ impl Cluster {
         }
     }
 
-    /// A change was answered with an error. One that was refused because of a reservation never
-    /// happens.
+    /// A change was answered with an error. One that was refused because of a reservation, or
+    /// cancelled, never happens.
     pub(super) fn refused(&mut self, primary: usize, write: u32, error: RequestError) {
-        if error != RequestError::Reserved {
-            return self.lines.fail(write);
+        match error {
+            RequestError::Reserved => self.marks.reach(Mark::Reserved),
+            RequestError::Cancelled => {}
+            _ => return self.lines.fail(write),
         }
-        self.marks.reach(Mark::Reserved);
         self.primaries[primary].unsure.retain(|(unsure, ..)| *unsure != write);
         let verdict = self.lines.never(write);
         self.judge(verdict);

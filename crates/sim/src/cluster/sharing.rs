@@ -1,5 +1,5 @@
-//! Several primaries at once: what the oracles are told of them, and the lock by which their
-//! clients keep out of each other's way, as a cluster's filesystem does.
+//! Several primaries at once: what the oracles learn of them, and the lock with which their clients
+//! exclude each other, as a cluster filesystem does.
 
 use evenkeel_core::*;
 

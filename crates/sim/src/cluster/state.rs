@@ -1,4 +1,4 @@
-//! How the cluster is at a moment, for whoever looks into a run.
+//! The state of the cluster at a moment, as text for people.
 
 use std::fmt::Write;
 
@@ -65,8 +65,8 @@ impl Cluster {
             let _ = write!(text, " in generation {}", view.generation);
         }
         let status = slot.core.status(self.nodes[slot.node].clock(self.now));
-        if let Some((waiting, _)) = status.waiting {
-            let _ = write!(text, ", waits for {waiting:?}");
+        if let Some(wait) = status.waiting {
+            let _ = write!(text, ", waits for {:?}", wait.why);
         }
         text.push('\n');
         for peer in &status.replicas {

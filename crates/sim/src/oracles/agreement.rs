@@ -1,4 +1,4 @@
-//! I4: an acknowledgement says that everybody who must has the write.
+//! I4: when a write is acknowledged, every member has it, as the protocol demands.
 
 use evenkeel_core::Protocol;
 
@@ -15,7 +15,7 @@ pub struct Member {
     pub local: bool,
     /// Whether its disk holds the write, or something newer, in every sector.
     pub written: bool,
-    /// Whether that is durable.
+    /// True if the replica has it durably.
     pub durable: bool,
     /// Whether the write has arrived in this incarnation of the replica.
     pub received: bool,

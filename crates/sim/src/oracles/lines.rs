@@ -1,7 +1,7 @@
-//! Lines of descent of the data. As long as nobody takes a loss there is one, with one truth. A
-//! forced assembly begins another one, which goes on from what was found; the old line lives on
-//! where its replicas are, until somebody chooses. What was written in one line and not before they
-//! diverged is never seen in the other.
+//! Branches of the data (*lines*). As long as no operator accepts a loss there is one. A forced
+//! assembly begins another one, which continues what was found; the old one goes on on its own
+//! replicas, until an operator chooses. A read on one branch never returns what was written on the
+//! other after they diverged.
 
 use std::collections::HashMap;
 

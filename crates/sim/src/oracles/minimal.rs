@@ -1,11 +1,11 @@
 //! I7: a rebuilding replica gets only what changed since it left, and what was open.
 //!
 //! Judged are regions of the intent log, because writes become stable by regions. A region is dirty
-//! from the moment when a write to it is sent until the replicas concerned have been told that its
-//! last write is stable: all that are in-sync, and the one that leaves. When a replica leaves, it
-//! may lack what is dirty then or becomes so later, and nothing else. A region that any replica
-//! finds open at its start becomes dirty; so do all regions of the mirror when it finds all open,
-//! or a page of a bitmap damaged.
+//! from the moment when a write to it is sent until the primary has reported to the replicas
+//! concerned that its last write is stable: all that are in-sync, and the one that leaves. When a
+//! replica leaves, it may lack what is dirty then or becomes so later, and nothing else. A region
+//! that any replica finds open at its start becomes dirty; so do all regions of the mirror when it
+//! finds all open, or a page of a bitmap damaged.
 //!
 //! One that rebuilds when another leaves notes what is open in its own log, too, and may not have
 //! been told of what the in-sync ones know. From when it is in-sync itself, what it has noted

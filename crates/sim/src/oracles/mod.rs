@@ -1,10 +1,11 @@
-//! The judges: each knows one invariant of the design and nothing of how the core keeps it.
+//! The oracles: each knows one invariant of the design and nothing of how the core keeps it.
 //!
-//! Every oracle is told what happened and answers whether that was permitted. What each permits:
+//! The driver passes what happened to the oracles, and each says whether that was permitted. What
+//! each permits:
 //!
 //! - [`registers`] (**I1 durable, I2 fresh, I3 fenced reads**): every sector is a register. See
 //!   there for what a crash may take back.
-//! - [`lines`]: a forced assembly begins another line of descent; each is judged by itself.
+//! - [`lines`]: a forced assembly begins another branch of the data; each is judged by itself.
 //! - [`agreement`] (**I4 agreed**): at the moment of an acknowledgement the simulator looks at the
 //!   disks of all members of the primary's view. It permits a member to hold something newer (a
 //!   later or concurrent write), and excuses a replica whose incarnation ended since the write
@@ -13,6 +14,9 @@
 //! - [`fencing`] (**I3 fenced**): no answer of an adoption while work of an older generation is on
 //!   the disk, no data read out under a generation that is not the adopted one, no lower generation
 //!   after a restart. It permits work of the old generation until the adoption is answered.
+//! - [`given_up`] (**I14 given up**): a cancelled write is not sent, and was not; a drained one is
+//!   neither sent nor carried out any more. It permits a replica that is no member to carry one out:
+//!   nobody reads there before it is copied anew; and repairs, which write what was read.
 //! - [`order`] (**I10 ordered**): on one disk, a sector takes the writes of one primary in the
 //!   order in which that primary sent them. It permits repeats (a resend after a reconnect), held
 //!   writes that run after a copy which has them already, and older data from a copy when the
@@ -31,6 +35,7 @@
 
 pub mod agreement;
 pub mod fencing;
+pub mod given_up;
 pub mod lines;
 pub mod minimal;
 pub mod order;
@@ -43,7 +48,7 @@ pub mod views;
 pub struct Violation {
     /// The invariant, by its name in the design.
     pub oracle: &'static str,
-    /// What happened.
+    /// What happened, as a sentence.
     pub text: String,
 }
 

@@ -85,6 +85,9 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I11", Sabotage::DropReplies),
         ("I12", Sabotage::ClusterLockElsewhere),
         ("I13", Sabotage::MistakeHosts),
+        ("I14", Sabotage::CancelSent),
+        ("I14", Sabotage::CancelHalf),
+        ("I14", Sabotage::DrainEarly),
         ("V6", Sabotage::GiveUpEarly),
         ("W7", Sabotage::ForgetBits),
     ];

@@ -25,9 +25,9 @@ pub enum PartError {
     /// Another part was expected here.
     #[error("the peer sent part {found} of the hello where part {expected} was expected")]
     Kind {
-        /// What was expected.
+        /// The kind that this step of the hello expects: 1 hello, 2 answer.
         expected: u16,
-        /// What came.
+        /// The kind that the received envelope names.
         found: u16,
     },
     /// A length above the limits, or fewer bytes than the part needs.

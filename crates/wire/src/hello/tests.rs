@@ -103,7 +103,8 @@ fn strangers_and_wrong_parts_are_told_apart() {
     assert_eq!(rest_length(b"evenkeel\x01\0\xff\xff\0\0\0\0"), Err(PartError::Length));
 }
 
-/// What older software said there of a shared key is passed over: it refuses by itself who has none.
+/// What older software said there of a shared key is passed over: it refuses by itself who has
+/// none.
 #[test]
 fn reserved_bytes_are_not_looked_at() {
     let sent = answer(Ok(1), "n1");

@@ -53,7 +53,7 @@ impl Requests {
         Some(pending)
     }
 
-    /// How many there are.
+    /// The number of requests that are under way.
     pub fn len(&self) -> usize {
         self.pending.len() - self.free.len()
     }

@@ -62,6 +62,20 @@ fn a_faulty_replica_waits_for_a_command() {
     assert!(matches!(hopeless(&music, &IN_SYNC), Some(Obstacle::Faulty { .. })));
 }
 
+/// Its node alone may mean another one of this volume there.
+#[test]
+fn a_replica_on_a_disk_without_a_known_name_is_named_so_that_a_command_finds_it() {
+    let mut music = volume();
+    music.mirrors[0].replicas[1].disk = None;
+    let name = |music: &VolumeStatus, at: usize| named(music, &music.mirrors[0].replicas[at]);
+    assert_eq!(name(&music, 1), "n2");
+    let mut twin = music.mirrors[0].replicas[1].clone();
+    (twin.id, twin.disk) = ("abcdef0123456789".into(), Some("slow".into()));
+    music.mirrors[0].replicas.push(twin);
+    assert_eq!(name(&music, 1), output::phrases::short(&music.mirrors[0].replicas[1].id));
+    assert_eq!(name(&music, 3), "abcdef01");
+}
+
 #[test]
 fn a_replica_whose_file_is_gone_is_not_worth_waiting_for() {
     let mut music = volume();
@@ -74,7 +88,7 @@ fn a_replica_whose_file_is_gone_is_not_worth_waiting_for() {
     let failure = hopeless(&music, &IN_SYNC).unwrap().failure(&music, &IN_SYNC);
     assert_eq!(failure.exit, Exit::Degraded);
     assert_eq!(failure.why, "the replica on n2:fast does not come back: its file was deleted");
-    let expected = "put its disk in order, and mount it again if it was unmounted; else take another one in its place: evenkeel replica replace music n2:fast";
+    let expected = "put its disk in order, and mount it again if it was unmounted; else take another one in its place: evenkeel replica replace music n2:fast (if no other disk has space for it, first: evenkeel disk add)";
     assert_eq!(failure.remedy, expected);
     assert_eq!(hopeless(&music, &Goal::Volume(WaitFor::Degraded)), None);
 }
@@ -115,7 +129,7 @@ fn one_replica_is_awaited_whatever_others_are() {
     assert_eq!(hopeless(&music, &goal), None);
     assert!(!holds(&music, &goal));
     let late = timed_out(&music, &goal, Duration::from_secs(60));
-    let place = output::volume::place(&music.mirrors[0].replicas[2]);
+    let place = music.mirrors[0].replicas[2].place();
     let expected = format!("the replica on {place} of volume `music` is not in-sync after 1 min");
     assert_eq!((late.what, late.why.as_str()), (expected, "it lacks writes"));
     music.mirrors[0].replicas[2].state = ReplicaState::InSync;
@@ -134,6 +148,22 @@ fn a_replica_whose_deleted_file_is_open_still_is_told_to_be_replaced() {
         failure.why.starts_with("the replica on n2:fast does not come back: it is in-sync, and")
     );
     assert!(!failure.remedy.contains("re-add"), "{}", failure.remedy);
+}
+
+/// All data is there: the node says so, and the spare is not waited for.
+#[test]
+fn a_spare_that_is_away_is_not_waited_for() {
+    let mut music = VolumeStatus { health: VolumeHealth::Degraded, ..volume() };
+    let replicas = &mut music.mirrors[0].replicas;
+    (replicas[2].state, replicas[2].reach) = (ReplicaState::Spare, ReplicaReach::Unreachable);
+    assert!(!holds(&music, &IN_SYNC));
+    music.lacks_only_spares = true;
+    assert!(holds(&music, &IN_SYNC));
+    assert_eq!(hopeless(&music, &IN_SYNC), None);
+    // Another replica is rebuilt meanwhile: that goes on, though the spare's file is gone.
+    (music.mirrors[0].replicas[1].state, music.lacks_only_spares) = (ReplicaState::Stale, false);
+    music.mirrors[0].replicas[2].lost = true;
+    assert_eq!(hopeless(&music, &IN_SYNC), None);
 }
 
 #[test]
@@ -160,6 +190,12 @@ fn what_only_a_command_brings_on_is_not_worth_waiting_for() {
     let mut failing = VolumeStatus { health: VolumeHealth::Degraded, ..volume() };
     failing.mirrors[0].replicas.truncate(1);
     failing.reason = Some("a write has failed: its disk reported an error".into());
+    assert_eq!(why(&failing), failing.reason);
+    assert!(!holds(&failing, &IN_SYNC));
+    // A spare is missing besides: nobody rebuilds onto it what can't be read.
+    let mut spare = failing.mirrors[0].replicas[0].clone();
+    (spare.state, spare.reach) = (ReplicaState::Spare, ReplicaReach::Unreachable);
+    failing.mirrors[0].replicas.push(spare);
     assert_eq!(why(&failing), failing.reason);
 }
 

@@ -59,11 +59,11 @@ fn a_replica_is_shown_with_all_that_its_disk_says() {
   before       up to generation 5: coordinator old, history l
   intent log   slot 0: events 2, cleared 1, 2 of 64 places open, 2M may differ, 1M each; copy A damaged, copy B good with sequence 2
                regions 0, 7
-  bitmap       place 0: replica 0badcafe lacks 3 blocks, 12K, since generation 6
+  bitmap       place 0: replica 0badcafe is out of sync in 3 blocks, 12K, since generation 6
 
   MIRROR  REPLICA   NODE      STATE    SINCE
        0  3fa9c1d2  aaaaaaaa  in-sync      1  this replica
-       0  0badcafe  bbbbbbbb  stale        6  its node restarted, lacks writes since generation 6
+       0  0badcafe  bbbbbbbb  stale        6  its node restarted, out of sync since generation 6
 ";
     assert_eq!(page(&answer()), expected);
 }

@@ -131,10 +131,31 @@ fn a_node_that_only_the_coordinator_hears_is_not_just_alive() {
     assert_eq!(liveness(&node(true, Some(true))), "alive");
     assert_eq!(liveness(&node(true, None)), "alive");
     assert_eq!(liveness(&node(false, None)), "dead");
+    assert_eq!(liveness(&node(false, Some(false))), "dead");
+    let cut_off = liveness(&node(false, Some(true)));
+    assert_eq!(cut_off, "answers here, no heartbeat received by the coordinator");
     let unheard = ClusterNode { unknown: true, ..node(false, None) };
-    assert_eq!(liveness(&unheard), "unknown: not heard yet");
+    assert_eq!(liveness(&unheard), "unknown: no heartbeat received yet");
+    let paused = ClusterNode { last_seen: Some(1), ..unheard.clone() };
+    let said = liveness(&paused);
+    assert!(said.starts_with("unknown: last seen "), "{said}");
+    assert!(said.ends_with(" ago, before the coordinator stood still"), "{said}");
     // Whoever answers does not call itself dead.
-    assert_eq!(liveness(&ClusterNode { here: true, ..unheard }), "alive, not heard yet");
+    assert_eq!(
+        liveness(&ClusterNode { here: true, ..unheard }),
+        "alive, no heartbeat received yet"
+    );
+}
+
+#[test]
+fn no_disk_is_said_not_to_be_there_whose_node_was_not_asked() {
+    let list = |warnings: &[&str]| {
+        let warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
+        disks(&DisksAnswer { version: 1, disks: Vec::new(), warnings })
+    };
+    assert!(list(&[]).starts_with("No disk yet. "), "{}", list(&[]));
+    let text = list(&["the coordinator does not answer"]);
+    assert!(text.starts_with("Of the nodes that have answered none has a disk.\nnote: "), "{text}");
 }
 
 #[test]

@@ -1,5 +1,10 @@
-use evenkeel_api::types::VolumeStatus;
+use evenkeel_api::types::{
+    FailedRequests, NoCoordinator, Rebuild, ReplicaCause, ReplicaReach, ReplicaState, StatusSource,
+    VolumeHealth, VolumeState, VolumesAnswer,
+};
 
+use super::list::attached_on;
+use super::rebuild::rebuild_line;
 use super::*;
 
 mod states;
@@ -117,6 +122,17 @@ fn a_replica_that_does_not_answer_is_not_shown_as_in_sync() {
 }
 
 #[test]
+fn a_node_that_only_the_primary_reaches_is_not_said_to_be_silent() {
+    let mut volume = volume();
+    volume.mirrors[0].replicas[1].node_alive = Some(false);
+    let text = status(&volume);
+    let note = "    node n2 answers the primary, and the coordinator does not hear it\n";
+    assert!(text.contains(note) && !text.contains("n2 does not answer"), "{text}");
+    volume.mirrors[0].replicas[1].reach = ReplicaReach::Unreachable;
+    assert!(status(&volume).contains("    node n2 does not answer\n"));
+}
+
+#[test]
 fn a_stale_replica_says_when_it_is_tried_again() {
     let mut volume = volume();
     volume.mirrors[0].replicas.truncate(2);
@@ -207,14 +223,6 @@ fn an_empty_list_says_what_to_do() {
 }
 
 #[test]
-fn a_rebuild_is_not_at_100_percent_before_it_is_done() {
-    assert_eq!(percent(999, 1000), 99);
-    assert_eq!(percent(1000, 1000), 100);
-    assert_eq!(percent(0, 0), 100);
-    assert_eq!(percent(u64::MAX, u64::MAX), 100);
-}
-
-#[test]
 fn many_volumes_are_summed_up_first() {
     let named =
         |name: &str, health, state| VolumeStatus { name: name.into(), health, state, ..volume() };
@@ -254,6 +262,24 @@ fn what_a_replica_knew_last_is_dated_and_called_unknown() {
     let text = list(&answer, 1);
     assert!(text.contains("[UUR]?    unknown  unknown whether attached  n1?\n"), "{text}");
     assert!(text.contains("\n  as of: 2023-11-1"), "{text}");
+}
+
+#[test]
+fn what_was_bad_when_a_replica_knew_it_last_is_not_hidden_by_what_nobody_knows() {
+    let mut old = volume();
+    (old.source, old.as_of) = (StatusSource::Replica, Some(1_700_000_000));
+    (old.state, old.health) = (VolumeState::Unknown, VolumeHealth::Degraded);
+    let first = "[UUR]? degraded?, unknown whether attached";
+    assert!(status(&old).starts_with(&format!("volume music {first}\n")), "{}", status(&old));
+    assert!(line(&old).starts_with(first), "{}", line(&old));
+    let unknown = VolumeStatus { health: VolumeHealth::Unknown, ..old.clone() };
+    let volumes = [old, unknown];
+    assert_eq!(sum(&volumes, 2), "2 volumes: 1 unknown, 1 degraded?\n");
+    assert!(!crate::selection::is_healthy(&volumes[0]));
+    for check in [false, true] {
+        let code = crate::commands::look::verdict(&volumes[..1], check);
+        assert_eq!(code, crate::exit::Exit::Unreachable, "nobody who knows has answered");
+    }
 }
 
 #[test]
@@ -302,7 +328,18 @@ fn what_failed_and_how_long_requests_wait_is_dated() {
     ] {
         assert!(text.contains(&expected), "{expected} is missing in: {text}");
     }
-    volume.suspended.as_mut().unwrap().limit_seconds = None;
+    let wait = volume.suspended.as_mut().unwrap();
+    (wait.waits_for, wait.seconds, wait.fails_in) = (WaitsFor::Replica, 5, Some(11));
+    let text = status(&volume);
+    assert!(
+        text.contains(&format!("for 5 s, since {since}, and requests fail in 11 s: ")),
+        "{text}"
+    );
+    volume.suspended.as_mut().unwrap().fails_in = Some(0);
+    let text = status(&volume);
+    assert!(text.contains(&format!("for 5 s, since {since}, and requests fail: ")), "{text}");
+    let wait = volume.suspended.as_mut().unwrap();
+    (wait.waits_for, wait.limit_seconds, wait.fails_in) = (WaitsFor::Coordinator, None, None);
     let text = status(&volume);
     assert!(text.contains(", and requests wait without a limit (`volume change"), "{text}");
 }

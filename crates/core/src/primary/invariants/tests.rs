@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::super::CoordinatorAnswer;
-use super::super::io::{Client, RequestNumber};
+use super::super::io::{Client, Origin, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
 use super::super::views::check_sources;
 use crate::cluster::{Bytes, Cluster, replica};
@@ -48,7 +48,7 @@ fn members_are_those_of_the_view() {
         mirror.replicas.push(ReplicaRecord { id: ReplicaId(99), ..mirror.replicas[0] });
         primary.membership.mirror_mut(0).update(&mirror, NodeId(0));
     });
-    let place = |id| Place { id, node: NodeId(0), mirror: 1, slot: 0 };
+    let place = |id| Place { id, node: NodeId(0), mirror: 1, bit: 0 };
     let peer = |place| Peer::new(place, Duration::ZERO, Duration::ZERO, Instant(0));
     breaks("I4", |primary| primary.membership.know(peer(place(ReplicaId(99)))));
     breaks("I4", |primary| {
@@ -91,7 +91,8 @@ fn nothing_waits_after_the_stated_time() {
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
     let (io, lower) = &mut primary.io();
-    io.accept(cx, lower, Some(client), HostId(1), Operation::Flush);
+    let origin = Origin { host: HostId(1), path: PathNumber(1) };
+    io.accept(cx, lower, Some(client), origin, Operation::Flush);
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
 }
 
@@ -117,7 +118,7 @@ fn only_those_confirm_an_assembly_that_counted() {
     let mut cluster = writing();
     let now = cluster.now;
     let view = cluster.primary(0).views.view().cloned().expect("it serves");
-    let config = cluster.primary(0).config;
+    let config = *cluster.primary(0).config;
     let mut primary: Primary<Bytes> = Primary::new(config, now);
     primary.step(now, PrimaryEvent::Start, &mut Vec::new());
     let (call, newest) = (

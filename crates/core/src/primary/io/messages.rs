@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use super::rebuilds::DrainAsked;
+use super::parts::DrainAsked;
 use super::{Flow, Io, Lower};
 use crate::ids::*;
 use crate::message::Message;
@@ -19,43 +19,44 @@ impl<P: Payload> Io<P> {
         message: Message,
         payload: Option<P>,
     ) -> Flow {
+        let (parts, below) = &mut self.parts(lower);
         match message {
-            Message::Received { id } => return self.received(cx, lower, replica, id.sequence),
+            Message::Received { id } => return parts.received(cx, below, replica, id.sequence),
             Message::Done { id, result } => {
-                return self.done(cx, lower, replica, id.sequence, result);
+                return parts.done(cx, below, replica, id.sequence, result);
             }
             Message::Data { id, is_unverified } => {
-                return self.data(cx, lower, replica, id.sequence, payload, is_unverified);
+                return parts.data(cx, below, replica, id.sequence, payload, is_unverified);
             }
             Message::Digests { id, digests } => {
-                return self.digests(cx, lower, replica, id.sequence, digests);
+                return parts.digests(cx, below, replica, id.sequence, digests);
             }
             Message::Extents { id, extents } => {
-                return self.extents(cx, lower, replica, id.sequence, extents);
+                return parts.extents(cx, below, replica, id.sequence, extents);
             }
             Message::Pong { generation, number, slots } => {
-                return self.pong(cx, lower, replica, (generation, number), slots);
+                return parts.pong(cx, below, replica, (generation, number), slots);
             }
             Message::DiskFailed { generation, failure } => {
-                self.told_of_failure(lower, replica, generation, failure);
+                parts.told_of_failure(below, replica, generation, failure);
             }
             Message::Drain { generation, token, offset, length, source } => {
                 let range = offset..offset.saturating_add(u64::from(length));
                 let asked = DrainAsked { link, replica, generation, token, range, source };
-                self.drain(cx, lower, asked);
+                parts.drain(cx, below, asked);
             }
             Message::ClusterLock { generation, requester, number, range } => {
-                self.cluster_lock_told(cx, lower, generation, requester, number, range);
+                self.requests.cluster_lock_told(cx, lower, generation, requester, number, range);
             }
             Message::Granted { generation, requester, number } => {
-                self.cluster_lock_granted(cx, lower, generation, requester, number);
+                self.requests.cluster_lock_granted(cx, lower, generation, requester, number);
             }
-            Message::LogFilling { generation } => self.log_filling(cx, lower, replica, generation),
+            Message::LogFilling { generation } => parts.log_filling(cx, below, replica, generation),
             Message::RebuildProgress { progress, .. } => {
-                self.rebuild_progress(lower, replica, progress);
+                parts.rebuild_progress(below, replica, progress);
             }
             Message::RebuildCopied { generation, number } => {
-                self.rebuild_copied(cx, lower, replica, generation, number);
+                parts.rebuild_copied(cx, below, replica, generation, number);
             }
             _ => debug_assert!(false, "what is said of nothing under way goes elsewhere"),
         }

@@ -4,11 +4,11 @@ use crate::ids::*;
 use crate::policy::ReplicaSet;
 use crate::view::{MirrorView, ReplicaState};
 
-/// The replicas of one mirror as sets of slots.
+/// The replicas of one mirror as sets, in which each has a bit.
 #[derive(Debug, Default, Clone)]
 pub(in crate::primary) struct MirrorPeers {
-    /// Which replica has which slot.
-    slots: [Option<ReplicaId>; 16],
+    /// Which replica has which bit.
+    bits: [Option<ReplicaId>; 16],
     members: ReplicaSet,
     in_sync: ReplicaSet,
     /// Those on the primary's node.
@@ -33,31 +33,31 @@ impl MirrorPeers {
         self.local
     }
 
-    /// Takes over what a view says; slots of replicas that stay do not change.
+    /// Takes over what a view says; bits of replicas that stay do not change.
     pub fn update(&mut self, mirror: &MirrorView, here: NodeId) {
-        for slot in &mut self.slots {
-            if slot.is_some_and(|id| !mirror.replicas.iter().any(|r| r.id == id)) {
-                *slot = None;
+        for holder in &mut self.bits {
+            if holder.is_some_and(|id| !mirror.replicas.iter().any(|r| r.id == id)) {
+                *holder = None;
             }
         }
         (self.members, self.in_sync, self.local) = (0, 0, 0);
         for record in &mirror.replicas {
-            let bit = self.slot_for(record.id).map_or(0, |slot| 1 << slot);
+            let bit = self.bit_for(record.id).map_or(0, |bit| 1 << bit);
             self.members |= if record.state.takes_writes() { bit } else { 0 };
             self.in_sync |= if record.state == ReplicaState::InSync { bit } else { 0 };
             self.local |= if record.node == here { bit } else { 0 };
         }
     }
 
-    /// The slot of a replica; a free one is taken if it has none yet. There is one: no valid view
-    /// has more replicas in a mirror than there are slots.
-    pub fn slot_for(&mut self, id: ReplicaId) -> Option<u32> {
-        let position = |wanted| self.slots.iter().position(|slot| *slot == wanted);
-        let slot = position(Some(id)).or_else(|| position(None));
-        debug_assert!(slot.is_some(), "{id:?} is one too many");
-        let slot = slot?;
-        self.slots[slot] = Some(id);
-        Some(slot as u32)
+    /// The number of a replica's bit; a free one is taken if it has none yet. There is one: no
+    /// valid view has more replicas in a mirror than there are bits.
+    pub fn bit_for(&mut self, id: ReplicaId) -> Option<u32> {
+        let position = |wanted| self.bits.iter().position(|holder| *holder == wanted);
+        let bit = position(Some(id)).or_else(|| position(None));
+        debug_assert!(bit.is_some(), "{id:?} is one too many");
+        let bit = bit?;
+        self.bits[bit] = Some(id);
+        Some(bit as u32)
     }
 
     /// Panics if these are not the sets of a view's mirror.
@@ -69,12 +69,12 @@ impl MirrorPeers {
         assert!(self.in_sync & !self.members == 0, "I4: who is in-sync is a member");
     }
 
-    /// The replicas of a set, in the order of their slots.
+    /// The replicas of a set, in the order of their bits.
     pub fn ids(&self, set: ReplicaSet) -> impl Iterator<Item = ReplicaId> {
-        self.slots
+        self.bits
             .iter()
             .enumerate()
-            .filter(move |(slot, _)| set >> slot & 1 == 1)
+            .filter(move |(bit, _)| set >> bit & 1 == 1)
             .filter_map(|(_, id)| *id)
     }
 }

@@ -59,8 +59,8 @@ pub(in crate::primary) struct Place {
     pub id: ReplicaId,
     pub node: NodeId,
     pub mirror: usize,
-    /// Its place in the sets of its mirror, for as long as it belongs to the volume.
-    pub slot: u32,
+    /// The number of its bit in the sets of its mirror, for as long as it belongs to the volume.
+    pub bit: u32,
 }
 
 /// What it last said of the slots of its intent log.
@@ -120,7 +120,7 @@ impl Peer {
 
     #[inline]
     pub fn bit(&self) -> ReplicaSet {
-        1 << self.place.slot
+        1 << self.place.bit
     }
 
     #[inline]

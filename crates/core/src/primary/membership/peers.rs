@@ -23,8 +23,8 @@ impl Membership {
             peers.update(record, config.id.node);
             for record in &record.replicas {
                 let (lease, pause) = (view.lease.time(), config.settings.retry_pause.0);
-                if let Some(slot) = peers.slot_for(record.id) {
-                    let place = Place { id: record.id, node: record.node, mirror, slot };
+                if let Some(bit) = peers.bit_for(record.id) {
+                    let place = Place { id: record.id, node: record.node, mirror, bit };
                     let new = || Peer::new(place, lease, pause, now);
                     self.known.entry(place.id).or_insert_with(new);
                 }

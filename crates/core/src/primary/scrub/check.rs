@@ -31,7 +31,7 @@ pub(in crate::primary) struct Check {
     range: Range<u64>,
     /// In which it is compared.
     generation: Generation,
-    step: Step,
+    phase: Phase,
     /// The failed read for which it is, if it is not a part of a verify.
     bad: Option<BadRange>,
     since: Instant,
@@ -42,7 +42,7 @@ pub(in crate::primary) struct Check {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Phase {
     Locking,
     Comparing,
     Fetching,
@@ -127,12 +127,12 @@ impl Scrub {
             return; // Nothing is looked after.
         };
         let has_parts = io.has_parts(check.number);
-        match check.step {
+        match check.phase {
             _ if has_parts || !lower.views.can_send(cx.stage) => self.check = Some(check),
-            Step::Locking => self.check = Some(check),
-            Step::Comparing => self.judge_differences(cx, io, lower, check),
-            Step::Fetching => self.rewrite(cx, io, lower, check),
-            Step::Rewriting => self.check_over(cx, io, lower, check),
+            Phase::Locking => self.check = Some(check),
+            Phase::Comparing => self.judge_differences(cx, io, lower, check),
+            Phase::Fetching => self.rewrite(cx, io, lower, check),
+            Phase::Rewriting => self.check_over(cx, io, lower, check),
         }
     }
 
@@ -177,7 +177,7 @@ impl Scrub {
             number,
             range,
             generation: Generation(0),
-            step: Step::Locking,
+            phase: Phase::Locking,
             bad,
             since: cx.now,
             compared: Vec::new(),
@@ -202,7 +202,7 @@ impl Scrub {
         debug_assert!(check.number == number, "{number:?} is not of the check");
         let range = check.range.clone();
         check.since = cx.now;
-        check.step = Step::Comparing;
+        check.phase = Phase::Comparing;
         let length = range.end - range.start;
         let pieces: Vec<_> =
             stripe::pieces(view.geometry, view.mirrors.len(), range.start, length, MAX_PAYLOAD)
@@ -278,7 +278,7 @@ impl Scrub {
         lower: &mut Lower<'_>,
         mut check: Check,
     ) {
-        check.step = Step::Fetching;
+        check.phase = Phase::Fetching;
         let number = check.number;
         let found = check.differences.iter().enumerate();
         let reads: Vec<_> = found
@@ -306,7 +306,7 @@ impl Scrub {
         lower: &mut Lower<'_>,
         mut check: Check,
     ) {
-        check.step = Step::Rewriting;
+        check.phase = Phase::Rewriting;
         let number = check.number;
         let mut writes = Vec::new();
         for (index, payload) in io.take_data(number) {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::primary::Command;
-use crate::replica::missing::Missing;
 use crate::view::Cause;
 use crate::*;
 
@@ -62,7 +61,7 @@ pub(in crate::replica) fn writing() -> (Cluster, ReplicaId) {
 }
 
 fn record(replica: &mut Replica<Bytes>, index: usize) -> &mut ReplicaRecord {
-    &mut replica.view.mirrors[0].replicas[index]
+    &mut replica.views.view_mut().mirrors[0].replicas[index]
 }
 
 #[test]
@@ -80,6 +79,6 @@ fn its_source_is_in_sync() {
 
 #[test]
 fn what_another_one_lacks_is_named() {
-    breaks("W7", writing(), |replica| replica.missing = Missing::default());
+    breaks("W7", writing(), |replica| replica.log.forget_bitmaps());
     breaks("W7", writing(), |replica| record(replica, 1).missing_since = Some(Generation(1)));
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::ids::*;
+use crate::replica::views::Follows;
 use crate::time::Instant;
 use crate::view::View;
 
@@ -28,9 +29,9 @@ struct Confirmation {
 /// the two runs from a copy of the node's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Successor {
-    /// None has come.
+    /// None has come since the older one was known here.
     None,
-    /// One has opened a session, and the older one was not answered since.
+    /// One has opened its first session, and the older one was not answered since.
     Came,
     /// The older one was answered since.
     Outlived,
@@ -66,7 +67,8 @@ impl Confirmations {
         }
     }
 
-    /// A primary has opened a session: it may be the successor of another one of its node.
+    /// A primary has opened its first session here: it may be the successor of another one of its
+    /// node that was known before. Of one that became known only afterwards it can't have made sure.
     pub fn came(&mut self, newer: PrimaryId) {
         for (older, confirmation) in &mut self.of {
             let is_earlier = older.node == newer.node && *older != newer;
@@ -96,22 +98,27 @@ impl Confirmations {
         self.of.get(&primary).is_some_and(|confirmation| confirmation.knows >= generation)
     }
 
-    /// The primaries that may not know of a view, and when each was last confirmed. `adopter` has
-    /// asked for its adoption; what others have said that they know counts only `within_epoch`.
+    /// The primaries that may not know of a view, which `follows` the adopted one, and when each was
+    /// last confirmed. `adopter` has asked for its adoption.
     pub fn unaware(
         &self,
         view: &View,
         adopter: PrimaryId,
-        within_epoch: bool,
+        follows: Follows,
     ) -> impl Iterator<Item = (PrimaryId, Instant)> {
         let generation = view.generation;
         self.of.iter().filter_map(move |(primary, confirmation)| {
-            // A node's newer primary has come when its older one had ended, or was silent here for
-            // its lease (`Earlier`). One that goes on all the same has a lease like any other.
-            let is_other =
-                primary.node != adopter.node || confirmation.successor == Successor::Outlived;
-            let knows = within_epoch && confirmation.knows >= generation;
-            (is_other && !knows).then_some((*primary, confirmation.at))
+            // A node's newer primary comes when its older ones have ended, or were silent for their
+            // lease (`Earlier`). It makes sure of that for those in the view that it has read,
+            // which is the adopted one if its own view follows directly.
+            let has_ended = primary.node == adopter.node
+                && follows == Follows::Directly
+                && confirmation.successor == Successor::Came;
+            let knows = follows != Follows::InAnotherEpoch && confirmation.knows >= generation;
+            (*primary != adopter && !has_ended && !knows).then_some((*primary, confirmation.at))
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

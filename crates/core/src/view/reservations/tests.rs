@@ -1,4 +1,5 @@
 use super::*;
+use crate::harness::Blank;
 use ReservationKind::*;
 
 const A: HostId = HostId(1);
@@ -20,36 +21,11 @@ fn reserved(kind: ReservationKind) -> Reservations {
     reservations
 }
 
-#[derive(Debug, Clone)]
-struct Nothing;
-
-impl Payload for Nothing {
-    fn length(&self) -> u32 {
-        512
-    }
-
-    fn slice(&self, _from: u32, _length: u32) -> Self {
-        Self
-    }
-
-    fn digest(&self, _from: u32, _length: u32) -> u64 {
-        0
-    }
-
-    fn first_difference(&self, _other: &Self) -> Option<u32> {
-        None
-    }
-
-    fn is_zero(&self) -> bool {
-        true
-    }
-}
-
 /// Who of A, B and C may read, and who may write.
 fn may(reservations: &Reservations) -> ([bool; 3], [bool; 3]) {
-    let read = Operation::<Nothing>::Read { offset: 0, length: 512 };
-    let write = Operation::Write { offset: 0, payload: Nothing, durable: false };
-    let of = |operation: &Operation<Nothing>| [A, B, C].map(|h| reservations.permit(h, operation));
+    let read = Operation::<Blank>::Read { offset: 0, length: 512 };
+    let write = Operation::Write { offset: 0, payload: Blank::of(512), durable: false };
+    let of = |operation: &Operation<Blank>| [A, B, C].map(|h| reservations.permit(h, operation));
     assert_eq!(of(&Operation::Flush), [true; 3]);
     (of(&read), of(&write))
 }

@@ -14,10 +14,7 @@ use std::os::fd::AsFd;
 use evenkeel_format::{CHECKSUMS_PER_PAGE, ChecksumPage, JournalBlock, PAGE_LENGTH};
 
 use super::{Area, ChecksumStore, PIECE, Sums, append};
-use crate::disk::io::Access;
-use crate::disk::map::next_data;
-use crate::disk::metadata::write_at;
-use crate::disk::parts::{Parts, read_part};
+use crate::disk::device::{Access, Parts, next_data, read_part, write_at};
 
 /// So few pages are left to the moment at which the superblock changes: 1 MiB.
 const FEW: u64 = 256;

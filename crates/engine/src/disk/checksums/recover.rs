@@ -10,10 +10,7 @@ use evenkeel_format::{
 };
 
 use super::{Area, PIECE, page_of};
-use crate::disk::io::Access;
-use crate::disk::map::next_data;
-use crate::disk::metadata::write_at;
-use crate::disk::parts::{Parts, read_part, spoil};
+use crate::disk::device::{Access, Parts, next_data, read_part, spoil, write_at};
 
 /// Where the journal goes on.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,7 +4,7 @@ use evenkeel_core::replica::OpenRegions;
 
 use super::recover::recover;
 use super::*;
-use crate::disk::metadata::{read_at, write_at};
+use crate::disk::device::{read_at, write_at};
 
 pub const B: u64 = BLOCK as u64;
 /// 32,768 blocks in 33 pages.

@@ -14,12 +14,9 @@ use evenkeel_core::settings::MAX_EXTENTS;
 use evenkeel_core::{Extent, Payload as _, ReplicaId};
 use evenkeel_format::{self as format, ALLOCATION_UNITS, allocation_page_offset};
 
-use super::{DataWrite, Outcome, RawDisk, Request, Writes};
-use crate::disk::Means;
-use crate::disk::flushes::Failures;
-use crate::disk::io::Io;
-use crate::ring::Completion;
-use crate::slab::Key;
+use super::{DataWrite, Outcome, RawDisk, Request};
+use crate::disk::device::{Failures, Io, Means, Writes};
+use crate::ring::{Completion, Key};
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct AllocationMap<I: Io, T> {

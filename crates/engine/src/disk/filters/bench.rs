@@ -5,15 +5,13 @@ use std::io;
 use evenkeel_core::Instant;
 use evenkeel_format::Superblock;
 
-use crate::disk::flushes::Flushes;
+use crate::disk::device::{Flushes, Layout, Means};
 use crate::disk::simulation::device::{Device, Places};
 use crate::disk::simulation::plan::superblock_of;
 use crate::disk::simulation::queue::Queue;
 use crate::disk::simulation::random::Random;
-use crate::disk::{Layout, Means};
 use crate::memory::{Buffer, Pool};
-use crate::ring::{Completion, Owner};
-use crate::slab::{Key, Slab};
+use crate::ring::{Completion, Key, Owner, Slab};
 
 pub(super) struct Bench {
     pub(super) device: Device,

@@ -22,12 +22,9 @@ use self::commit::Commit;
 use self::edges::Edges;
 use super::{AllocationMap, DataWrite, RawDisk, Request, allocation, data_of};
 use crate::disk::checksums::ChecksumStore;
-use crate::disk::flushes::{Failures, Flushes};
-use crate::disk::io::Io;
-use crate::disk::{Failure, Layout, Means};
+use crate::disk::device::{Failure, Failures, Flushes, Io, Layout, Means};
 use crate::memory::Buffer;
-use crate::ring::Completion;
-use crate::slab::Key;
+use crate::ring::{Completion, Key};
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct Checksums<I: Io, T> {

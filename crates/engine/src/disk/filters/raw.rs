@@ -2,42 +2,39 @@
 //! they were interrupted. One that has begun is never cancelled and never forgotten. Memory that
 //! the device can't take as it lies is copied to an aligned buffer first.
 
-mod writes;
 mod zero;
 
 use std::io;
 use std::ops::Range;
 
 use evenkeel_core::DiskOutcome;
-use evenkeel_format::SUPERBLOCK_LENGTH;
+use evenkeel_format::{SUPERBLOCK_LENGTH, SuperblockBytes};
 
-pub(in crate::disk) use self::writes::Writes;
 use self::zero::{Unsupported, Zeroing};
 use super::{DataWrite, Outcome, Request};
-use crate::disk::flushes::{Failures, Flushes};
-use crate::disk::io::Io;
-use crate::disk::{Layout, Means, cut_short, is_of_space};
-use crate::memory::Buffer;
-use crate::ring::{Completion, Kept, Owner};
-use crate::slab::{Key, Slab};
+use crate::disk::device::{
+    Advance, Failures, Flushes, Io, Layout, Means, Writes, advance, cut_short, is_of_space,
+};
+use crate::memory::{Buffer, BufferMut};
+use crate::ring::{Completion, Kept, Key, Owner, Slab};
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct RawDisk<I: Io, T> {
     file: I::File,
     layout: Layout,
-    operations: Slab<Operation<T>>,
+    operations: Slab<Pending<T>>,
     unsupported: Unsupported,
     flushes: Flushes,
 }
 
 #[derive(Debug)]
-struct Operation<T> {
-    step: Step,
+struct Pending<T> {
+    operation: Operation,
     then: T,
 }
 
 #[derive(Debug)]
-enum Step {
+enum Operation {
     Read { place: u64, done: usize },
     Write { place: u64, done: usize, durable: Option<Failures> },
     Zero(Zeroing),
@@ -46,7 +43,7 @@ enum Step {
     Superblock { place: u64, done: usize },
 }
 
-impl Step {
+impl Operation {
     /// How many flushes may have failed when it ends, if it makes anything durable.
     const fn failures_before(&self) -> Option<Failures> {
         match self {
@@ -93,9 +90,10 @@ impl<I: Io, T> RawDisk<I, T> {
 
     /// Whether superblocks or other metadata are being written.
     pub(in crate::disk) fn writes_metadata(&self) -> bool {
-        let is_metadata =
-            |step: &Step| matches!(step, Step::Metadata(..) | Step::Superblock { .. });
-        self.operations.iter().any(|(_, operation)| is_metadata(&operation.step))
+        let is_metadata = |operation: &Operation| {
+            matches!(operation, Operation::Metadata(..) | Operation::Superblock { .. })
+        };
+        self.operations.iter().any(|(_, pending)| is_metadata(&pending.operation))
     }
 
     /// What a mistake would do: what was refused for want of space counts as a flush.
@@ -109,12 +107,12 @@ impl<I: Io, T> RawDisk<I, T> {
     pub(in crate::disk) fn believe_flushes(&mut self) {
         let failed = self.failures();
         for key in self.operations.keys() {
-            let step = self.operations.get_mut(key).map(|operation| &mut operation.step);
+            let operation = self.operations.get_mut(key).map(|pending| &mut pending.operation);
             if let Some(
-                Step::Flush(before)
-                | Step::Metadata(_, before)
-                | Step::Write { durable: Some(before), .. },
-            ) = step
+                Operation::Flush(before)
+                | Operation::Metadata(_, before)
+                | Operation::Write { durable: Some(before), .. },
+            ) = operation
             {
                 *before = failed;
             }
@@ -130,27 +128,27 @@ impl<I: Io, T> RawDisk<I, T> {
             Request::Write(DataWrite { offset, payload, durable }) => {
                 let place = self.layout.on_disk(offset);
                 let payload = self.layout.aligned(means.pool, payload);
-                let owner = self.keep(means, Step::Write { place, done: 0, durable }, then);
+                let owner = self.keep(means, Operation::Write { place, done: 0, durable }, then);
                 write(means, owner, &self.file, (payload, 0, place), durable.is_some());
             }
             Request::Zero { offset, length, unmap } => {
                 let place = self.layout.on_disk(offset);
                 let zeroing = Zeroing::new(place, length.into(), unmap, &self.unsupported);
-                let owner = self.keep(means, Step::Zero(zeroing), then);
+                let owner = self.keep(means, Operation::Zero(zeroing), then);
                 zeroing.begin(means, owner, &self.file);
             }
             Request::Flush(failures) | Request::Barrier(failures) => {
-                let owner = self.keep(means, Step::Flush(failures), then);
+                let owner = self.keep(means, Operation::Flush(failures), then);
                 means.ring.flush(owner, &self.file);
             }
             Request::WriteMetadata(writes, failures) => {
                 let (place, piece) = writes.piece(means.pool);
                 let is_flushed_later = writes.is_flushed_later();
-                let owner = self.keep(means, Step::Metadata(writes, failures), then);
+                let owner = self.keep(means, Operation::Metadata(writes, failures), then);
                 write(means, owner, &self.file, (piece, 0, place), !is_flushed_later);
             }
             Request::WriteSuperblock { place, bytes } => {
-                let owner = self.keep(means, Step::Superblock { place, done: 0 }, then);
+                let owner = self.keep(means, Operation::Superblock { place, done: 0 }, then);
                 means.ring.write_superblock(owner, &self.file, bytes, 0, place);
             }
         }
@@ -158,12 +156,12 @@ impl<I: Io, T> RawDisk<I, T> {
 
     fn read(&mut self, means: &mut Means<'_, I>, place: u64, length: u32, then: T) {
         let memory = means.pool.take(length as usize);
-        let owner = self.keep(means, Step::Read { place, done: 0 }, then);
+        let owner = self.keep(means, Operation::Read { place, done: 0 }, then);
         means.ring.read(owner, &self.file, memory, 0..length as usize, place);
     }
 
-    fn keep(&mut self, means: &Means<'_, I>, step: Step, then: T) -> Owner {
-        let job = self.operations.insert(Operation { step, then });
+    fn keep(&mut self, means: &Means<'_, I>, operation: Operation, then: T) -> Owner {
+        let job = self.operations.insert(Pending { operation, then });
         Owner::Disk { replica: means.replica, job }
     }
 
@@ -181,8 +179,8 @@ impl<I: Io, T> RawDisk<I, T> {
             Err(error) if is_transient(&error) => self.goes_on(means, (owner, key), kept, None)?,
             Err(error) => self.failed(means, (owner, key), error)?,
         };
-        let Operation { step, then } = self.operations.remove(key)?;
-        match step.failures_before() {
+        let Pending { operation, then } = self.operations.remove(key)?;
+        match operation.failures_before() {
             Some(before) if outcome.is_ok() && before != self.failures() => {
                 Some((then, Err(not_believed())))
             }
@@ -200,18 +198,11 @@ impl<I: Io, T> RawDisk<I, T> {
         count: Option<usize>,
     ) -> Option<Outcome> {
         let file = &self.file;
-        match (&mut self.operations.get_mut(key)?.step, kept) {
-            (Step::Read { place, done }, Kept::Fill(memory)) => {
-                let at = match advance(done, count, memory.len()) {
-                    Advance::Whole => return Some(Ok(DiskOutcome::Data(memory.freeze()))),
-                    Advance::CutShort => return Some(Err(cut_short())),
-                    Advance::Part(at) => at,
-                };
-                let range: Range<usize> = at..memory.len();
-                means.ring.read(owner, file, memory, range, *place + at as u64);
-                None
+        match (&mut self.operations.get_mut(key)?.operation, kept) {
+            (Operation::Read { place, done }, Kept::Fill(memory)) => {
+                read_goes_on(means, owner, file, (*place, done), memory, count)
             }
-            (Step::Write { place, done, durable }, Kept::Data(payload)) => {
+            (Operation::Write { place, done, durable }, Kept::Data(payload)) => {
                 match advance(done, count, payload.len()) {
                     Advance::Whole => return Some(Ok(DiskOutcome::Done)),
                     Advance::CutShort => return Some(Err(cut_short())),
@@ -221,27 +212,20 @@ impl<I: Io, T> RawDisk<I, T> {
                 }
                 None
             }
-            (Step::Superblock { place, done }, Kept::Superblock(bytes)) => {
-                match advance(done, count, SUPERBLOCK_LENGTH) {
-                    Advance::Whole => return Some(Ok(DiskOutcome::Done)),
-                    Advance::CutShort => return Some(Err(cut_short())),
-                    Advance::Part(at) => {
-                        means.ring.write_superblock(owner, file, bytes, at, *place)
-                    }
-                }
-                None
+            (Operation::Superblock { place, done }, Kept::Superblock(bytes)) => {
+                superblock_goes_on(means, owner, file, (*place, done), bytes, count)
             }
-            (Step::Metadata(writes, _), Kept::Data(piece)) => {
+            (Operation::Metadata(writes, _), Kept::Data(piece)) => {
                 metadata_goes_on(means, owner, file, writes, piece, count)
             }
-            (Step::Zero(zeroing), kept) => zeroing.goes_on(means, owner, file, kept, count),
-            (Step::Flush(_), _) if count.is_none() => {
+            (Operation::Zero(zeroing), kept) => zeroing.goes_on(means, owner, file, kept, count),
+            (Operation::Flush(_), _) if count.is_none() => {
                 means.ring.flush(owner, file);
                 None
             }
-            (Step::Flush(_), _) => Some(Ok(DiskOutcome::Done)),
-            (step, kept) => {
-                Some(Err(io::Error::other(format!("{step:?} has ended with {kept:?}"))))
+            (Operation::Flush(_), _) => Some(Ok(DiskOutcome::Done)),
+            (operation, kept) => {
+                Some(Err(io::Error::other(format!("{operation:?} has ended with {kept:?}"))))
             }
         }
     }
@@ -253,42 +237,22 @@ impl<I: Io, T> RawDisk<I, T> {
         (owner, key): (Owner, Key),
         error: io::Error,
     ) -> Option<Outcome> {
-        let step = &mut self.operations.get_mut(key)?.step;
-        if let Step::Zero(zeroing) = step
+        let operation = &mut self.operations.get_mut(key)?.operation;
+        if let Operation::Zero(zeroing) = operation
             && zeroing.takes_another_way(&error, &mut self.unsupported)
         {
             zeroing.begin(means, owner, &self.file);
             return None;
         }
-        let counts = match step {
-            Step::Flush(_) => true,
+        let counts = match operation {
+            Operation::Flush(_) => true,
             // A write for which there is no space is refused, before anything is flushed.
-            step => step.failures_before().is_some() && !is_of_space(&error),
+            operation => operation.failures_before().is_some() && !is_of_space(&error),
         };
         if counts {
             self.flushes.flush_failed(&error);
         }
         Some(Err(error))
-    }
-}
-
-/// How far a transfer is.
-enum Advance {
-    Whole,
-    /// So many bytes are done.
-    Part(usize),
-    /// The file or device ends before.
-    CutShort,
-}
-
-/// Takes note of what a transfer of so many bytes has done; `None`: nothing, and it is to be tried
-/// again.
-fn advance(done: &mut usize, count: Option<usize>, length: usize) -> Advance {
-    *done += count.unwrap_or(0);
-    match count {
-        _ if *done >= length => Advance::Whole,
-        Some(0) => Advance::CutShort,
-        _ => Advance::Part(*done),
     }
 }
 
@@ -305,6 +269,43 @@ fn write<I: Io>(
         means.ring.write_durably(owner, file, piece, skip, place);
     } else {
         means.ring.write(owner, file, piece, skip, place);
+    }
+}
+
+fn read_goes_on<I: Io>(
+    means: &mut Means<'_, I>,
+    owner: Owner,
+    file: &I::File,
+    (place, done): (u64, &mut usize),
+    memory: BufferMut,
+    count: Option<usize>,
+) -> Option<Outcome> {
+    match advance(done, count, memory.len()) {
+        Advance::Whole => Some(Ok(DiskOutcome::Data(memory.freeze()))),
+        Advance::CutShort => Some(Err(cut_short())),
+        Advance::Part(at) => {
+            let range: Range<usize> = at..memory.len();
+            means.ring.read(owner, file, memory, range, place + at as u64);
+            None
+        }
+    }
+}
+
+fn superblock_goes_on<I: Io>(
+    means: &mut Means<'_, I>,
+    owner: Owner,
+    file: &I::File,
+    (place, done): (u64, &mut usize),
+    bytes: Box<SuperblockBytes>,
+    count: Option<usize>,
+) -> Option<Outcome> {
+    match advance(done, count, SUPERBLOCK_LENGTH) {
+        Advance::Whole => Some(Ok(DiskOutcome::Done)),
+        Advance::CutShort => Some(Err(cut_short())),
+        Advance::Part(at) => {
+            means.ring.write_superblock(owner, file, bytes, at, place);
+            None
+        }
     }
 }
 

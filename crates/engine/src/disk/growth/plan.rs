@@ -8,8 +8,8 @@ use evenkeel_format::{Superblock, bitmaps_length, disk_length, metadata_offset};
 
 use super::{After, Changes, Sums};
 use crate::disk::checksums::{Area, ChecksumStore};
+use crate::disk::device::Io;
 use crate::disk::filters::Checksums;
-use crate::disk::io::Io;
 use crate::disk::room::{RoomRequest, RoomStep, RoomTask};
 use crate::disk::superblocks::Superblocks;
 use crate::error::EngineError;

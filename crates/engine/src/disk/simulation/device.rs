@@ -11,8 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::random::Random;
-use crate::disk::drive::Drive;
-use crate::disk::io::Access;
+use crate::disk::device::{Access, Drive};
 
 /// Bytes of a sector, which a write changes as a whole or not, but for torn ones.
 pub(in crate::disk) const SECTOR: u64 = 512;
@@ -30,7 +29,7 @@ pub(in crate::disk) struct Faults {
     pub(in crate::disk) drop: u64,
     pub(in crate::disk) interrupt: u64,
     pub(in crate::disk) short: u64,
-    /// Of sectors that a power cut finds unsettled.
+    /// Of volatile sectors that a power cut finds.
     pub(in crate::disk) torn: u64,
     pub(in crate::disk) without_punch: bool,
     pub(in crate::disk) without_zero_range: bool,
@@ -73,7 +72,7 @@ pub(in crate::disk) struct Places {
 
 /// A sector of which a power cut may bring back something older.
 #[derive(Debug)]
-struct Unsettled {
+struct Volatile {
     /// The first one is durable, the last one is what reads find; each with the time of its write.
     versions: Vec<(u64, Content)>,
     /// Versions up to this time were dropped by a flush that failed.
@@ -83,7 +82,7 @@ struct Unsettled {
 #[derive(Debug)]
 pub(in crate::disk) struct State {
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
-    unsettled: BTreeMap<u64, Unsettled>,
+    volatile: BTreeMap<u64, Volatile>,
     /// Sectors that can't be read until they are written.
     bad: BTreeSet<u64>,
     clock: u64,
@@ -115,13 +114,13 @@ pub(in crate::disk) struct Device(Arc<Mutex<State>>);
 
 impl Device {
     pub(in crate::disk) fn new(random: Random, places: Places) -> Self {
-        let (pages, unsettled, bad) = Default::default();
+        let (pages, volatile, bad) = Default::default();
         let (faults, unread) = Default::default();
         let (clock, failures, failed_flushes, calls_left, lie) = (1, 0, 0, None, Lie::None);
         let drive = Arc::default();
         Self(Arc::new(Mutex::new(State {
             pages,
-            unsettled,
+            volatile,
             bad,
             clock,
             random,
@@ -168,11 +167,11 @@ impl State {
     fn put(&mut self, sector: u64, content: &Content) {
         self.clock += 1;
         let (clock, old) = (self.clock, self.content(sector));
-        let unsettled = self.unsettled.entry(sector).or_insert_with(|| {
+        let volatile = self.volatile.entry(sector).or_insert_with(|| {
             let versions = vec![(0, old)];
-            Unsettled { versions, dropped: 0 }
+            Volatile { versions, dropped: 0 }
         });
-        unsettled.versions.push((clock, *content));
+        volatile.versions.push((clock, *content));
         self.bad.remove(&sector);
         self.set(sector, content);
     }
@@ -243,7 +242,7 @@ impl State {
     }
 
     /// What was written up to this time is durable, of all sectors or of some.
-    pub(in crate::disk) fn settle(&mut self, until: u64, sectors: Option<Range<u64>>) {
+    pub(in crate::disk) fn make_durable(&mut self, until: u64, sectors: Option<Range<u64>>) {
         let is_ignored = match &sectors {
             None => self.lie == Lie::IgnoreFlushes,
             Some(_) if self.lie == Lie::IgnoreDurability => true,
@@ -255,21 +254,21 @@ impl State {
         if is_ignored {
             return;
         }
-        let settles = |unsettled: &mut Unsettled| {
-            let dropped = unsettled.dropped;
+        let becomes_durable = |volatile: &mut Volatile| {
+            let dropped = volatile.dropped;
             let is_covered = |(time, _): &(u64, Content)| *time <= until && *time > dropped;
-            if let Some(last) = unsettled.versions.iter().rposition(is_covered) {
-                unsettled.versions.drain(..last);
+            if let Some(last) = volatile.versions.iter().rposition(is_covered) {
+                volatile.versions.drain(..last);
             }
-            unsettled.versions.len() == 1
+            volatile.versions.len() == 1
         };
         match sectors {
-            None => self.unsettled.retain(|_, unsettled| !settles(unsettled)),
+            None => self.volatile.retain(|_, volatile| !becomes_durable(volatile)),
             Some(sectors) => {
-                let found: Vec<_> = self.unsettled.range(sectors).map(|(s, _)| *s).collect();
+                let found: Vec<_> = self.volatile.range(sectors).map(|(s, _)| *s).collect();
                 for sector in found {
-                    if self.unsettled.get_mut(&sector).is_some_and(settles) {
-                        self.unsettled.remove(&sector);
+                    if self.volatile.get_mut(&sector).is_some_and(becomes_durable) {
+                        self.volatile.remove(&sector);
                     }
                 }
             }
@@ -281,9 +280,9 @@ impl State {
         self.failures += 1;
         self.failed_flushes += 1;
         let (clock, drop) = (self.clock, self.faults.drop);
-        for unsettled in self.unsettled.values_mut() {
+        for volatile in self.volatile.values_mut() {
             if self.random.chance(drop) {
-                unsettled.dropped = clock;
+                volatile.dropped = clock;
             }
         }
     }
@@ -291,14 +290,14 @@ impl State {
     /// The process has ended: what flushes have dropped is gone.
     pub(in crate::disk) fn process_ends(&mut self) {
         let mut gone = Vec::new();
-        for (sector, unsettled) in &self.unsettled {
-            let newest = unsettled.versions.len() - 1;
-            if unsettled.versions[newest].0 <= unsettled.dropped {
-                gone.push((*sector, unsettled.versions[self.random.index(newest + 1)].1));
+        for (sector, volatile) in &self.volatile {
+            let newest = volatile.versions.len() - 1;
+            if volatile.versions[newest].0 <= volatile.dropped {
+                gone.push((*sector, volatile.versions[self.random.index(newest + 1)].1));
             }
         }
         for (sector, content) in gone {
-            self.unsettled.remove(&sector);
+            self.volatile.remove(&sector);
             self.set(sector, &content);
         }
         (self.failures, self.failed_flushes, self.refused, self.calls_left) = (0, 0, 0, None);
@@ -307,11 +306,11 @@ impl State {
     /// The power is cut. Returns the sectors of the data that were torn.
     pub(in crate::disk) fn power_cut(&mut self) -> Vec<u64> {
         let mut torn = Vec::new();
-        for (sector, unsettled) in core::mem::take(&mut self.unsettled) {
-            let count = unsettled.versions.len();
-            let mut content = unsettled.versions[self.random.index(count)].1;
+        for (sector, volatile) in core::mem::take(&mut self.volatile) {
+            let count = volatile.versions.len();
+            let mut content = volatile.versions[self.random.index(count)].1;
             if self.random.chance(self.faults.torn) {
-                let other = unsettled.versions[self.random.index(count)].1;
+                let other = volatile.versions[self.random.index(count)].1;
                 let from = self.random.index(SECTOR as usize);
                 content[from..].copy_from_slice(&other[from..]);
                 if self.places.data.contains(&(sector * SECTOR)) {
@@ -330,7 +329,7 @@ impl State {
 
     /// Changes a bit of a sector that is durable. Whether there was one.
     pub(in crate::disk) fn rot(&mut self, sector: u64) -> bool {
-        if self.unsettled.contains_key(&sector) || self.bad.contains(&sector) {
+        if self.volatile.contains_key(&sector) || self.bad.contains(&sector) {
             return false;
         }
         let mut content = self.content(sector);
@@ -342,12 +341,12 @@ impl State {
     /// Whether a power cut changes nothing of a range.
     pub(in crate::disk) fn is_durable(&self, range: Range<u64>) -> bool {
         let sectors = range.start / SECTOR..range.end.div_ceil(SECTOR);
-        self.unsettled.range(sectors).next().is_none()
+        self.volatile.range(sectors).next().is_none()
     }
 
     /// Loses a sector that is durable: it can't be read until it is written.
     pub(in crate::disk) fn lose(&mut self, sector: u64) {
-        if !self.unsettled.contains_key(&sector) {
+        if !self.volatile.contains_key(&sector) {
             self.bad.insert(sector);
         }
     }
@@ -432,7 +431,7 @@ impl Access for Device {
             return Err(error);
         }
         let now = state.now();
-        state.settle(now, None);
+        state.make_durable(now, None);
         Ok(())
     }
 

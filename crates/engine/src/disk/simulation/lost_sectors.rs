@@ -17,7 +17,8 @@ use super::plan::{REGION, superblock_of, view};
 use super::random::Random;
 use super::world::format;
 use crate::disk::checksums::Area;
-use crate::disk::{Metadata, metadata, prepare};
+use crate::disk::device::read_at;
+use crate::disk::{Metadata, prepare};
 
 const LENGTH: u64 = 8 << 20;
 const REPLICA: ReplicaId = ReplicaId(7);
@@ -33,11 +34,11 @@ fn write(device: &Device, offset: u64, bytes: &[u8]) {
     let mut state = device.state();
     state.write(offset, bytes, true);
     let now = state.now();
-    state.settle(now, None);
+    state.make_durable(now, None);
 }
 
 fn found(device: &Device) -> Newest {
-    let read = |copy: Copy| metadata::read_at(device, copy.offset(), 16 << 10).unwrap_or_default();
+    let read = |copy: Copy| read_at(device, copy.offset(), 16 << 10).unwrap_or_default();
     newest(&read(Copy::A), &read(Copy::B)).expect("one is whole")
 }
 
@@ -76,10 +77,10 @@ fn of_a_lost_page_of_a_bitmap_all_blocks_count() {
     let place = superblock.metadata_offset + page_offset(LENGTH, 3, 0);
     let (replica, since) = (ReplicaId(9), Generation(1));
     let bits: Box<PageBits> = Box::new([0; _]);
-    write(&device, place, &encode_page(&MissingPage { slot: 3, replica, since, page: 0, bits }));
+    write(&device, place, &encode_page(&MissingPage { place: 3, replica, since, page: 0, bits }));
     lose(&device, place + 2048);
     for _ in 0..2 {
-        assert!(matches!(open(&device).missing[..], [FoundPage::Damaged { slot: 3, page: 0 }]));
+        assert!(matches!(open(&device).missing[..], [FoundPage::Damaged { place: 3, page: 0 }]));
     }
 }
 
@@ -120,8 +121,7 @@ fn journal(device: &Device, area: Area, sequence: u64, entries: Vec<(u64, u32)>)
 }
 
 fn sum(device: &Device, area: Area, block: usize) -> u32 {
-    let bytes =
-        metadata::read_at(device, area.page((block / 1008) as u32), 4096).expect("readable");
+    let bytes = read_at(device, area.page((block / 1008) as u32), 4096).expect("readable");
     let page = ChecksumPage::decode(&bytes, REPLICA, (block / 1008) as u32);
     page.map_or(0, |page| page.checksums[block % 1008])
 }

@@ -162,8 +162,8 @@ impl Expected {
         let mut all = BTreeMap::new();
         for page in found {
             match page {
-                FoundPage::Whole(page) => all.insert((page.slot, page.page), Some(page.bits[0])),
-                FoundPage::Damaged { slot, page } => all.insert((*slot, *page), None),
+                FoundPage::Whole(page) => all.insert((page.place, page.page), Some(page.bits[0])),
+                FoundPage::Damaged { place, page } => all.insert((*place, *page), None),
             };
         }
         for (place, expected) in &mut self.pages {
@@ -184,9 +184,9 @@ impl Expected {
 }
 
 /// A page of a bitmap that this stamp tells from others.
-pub(super) fn missing_page((slot, page, stamp): (u8, u32, u64)) -> MissingPage {
+pub(super) fn missing_page((place, page, stamp): (u8, u32, u64)) -> MissingPage {
     let mut bits: Box<PageBits> = Box::new([stamp; _]);
     bits[1] = !stamp;
-    let (replica, since) = (ReplicaId(50 + u128::from(slot)), Generation(3));
-    MissingPage { slot, replica, since, page, bits }
+    let (replica, since) = (ReplicaId(50 + u128::from(place)), Generation(3));
+    MissingPage { place, replica, since, page, bits }
 }

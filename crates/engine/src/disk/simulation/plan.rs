@@ -184,34 +184,16 @@ impl Plan {
 }
 
 pub(super) fn view(length: u64) -> View {
-    let record = ReplicaRecord {
-        id: ReplicaId(7),
-        node: NodeId(1),
-        state: ReplicaState::InSync,
-        since: Generation(1),
-        incarnation: Incarnation(0),
-        cause: view::Cause::None,
-        missing_since: None,
-        role: Role::Own,
-    };
+    let record = ReplicaRecord::first(ReplicaId(7), NodeId(1));
     View {
-        volume: VolumeId(5),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(7),
-        coordinator: CoordinatorId(8),
-        epochs: Vec::new(),
-        geometry: Geometry { size: length, block_size: 512, chunk: 64 << 10 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
         intents: IntentLayout { region: REGION, places: 200, slots: 2 },
-        rebuild_limit: RebuildLimit::default(),
-        lease: Lease::default(),
-        no_coordinator: NoCoordinatorPolicy::default(),
-        no_data: None,
-        reservations: Reservations::default(),
-        mirrors: vec![MirrorView { replicas: vec![record] }],
-        primaries: Vec::new(),
+        ..View::first(
+            VolumeId(5),
+            History(7),
+            CoordinatorId(8),
+            Geometry { size: length, block_size: 512, chunk: 64 << 10 },
+            vec![MirrorView { replicas: vec![record] }],
+        )
     }
 }
 

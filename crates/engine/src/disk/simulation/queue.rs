@@ -8,7 +8,7 @@ use evenkeel_format::SuperblockBytes;
 
 use super::device::{Device, Lie, SECTOR};
 use super::random::Random;
-use crate::disk::io::Io;
+use crate::disk::device::Io;
 use crate::memory::{Buffer, BufferMut};
 use crate::ring::{Completion, Kept, Owner};
 
@@ -154,7 +154,7 @@ impl Queue {
                     state.flush_fails();
                     return Err(io::Error::from_raw_os_error(libc::EIO));
                 }
-                state.settle(since, None);
+                state.make_durable(since, None);
                 Ok(0)
             }
             What::Zero { mode, range } => self.zero(*mode, range.clone()),
@@ -207,7 +207,7 @@ impl Queue {
         }
         if is_durable {
             let (now, end) = (state.now(), (offset + length as u64).div_ceil(SECTOR));
-            state.settle(now, Some(offset / SECTOR..end));
+            state.make_durable(now, Some(offset / SECTOR..end));
         }
         Ok(if state.lie == Lie::CountShortAsWhole { bytes.len() } else { length })
     }

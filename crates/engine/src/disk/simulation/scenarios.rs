@@ -13,12 +13,11 @@ use super::plan::{REGION, superblock_of, view};
 use super::queue::Queue;
 use super::random::Random;
 use super::world::format;
+use crate::disk::device::{Access, Flushes, Layout, Means, read_at};
 use crate::disk::helper::Helper;
-use crate::disk::io::Access;
-use crate::disk::{Disk, Ended, Flushes, Found, Layout, Means, metadata, prepare};
+use crate::disk::{Disk, Ended, Found, prepare};
 use crate::memory::Pool;
-use crate::ring::{Completion, Owner};
-use crate::slab::{Key, Slab};
+use crate::ring::{Completion, Key, Owner, Slab};
 
 const LENGTH: u64 = 8 << 20;
 /// Bytes whose checksums are read at once.
@@ -42,7 +41,7 @@ impl Bench {
         let device = Device::new(Random::new(1), Places::default());
         let superblock = superblock_of(length, true);
         format(&device, &superblock, false);
-        let read = |copy: Copy| metadata::read_at(&device, copy.offset(), 16 << 10).expect("read");
+        let read = |copy: Copy| read_at(&device, copy.offset(), 16 << 10).expect("read");
         let flushes = Flushes::new(device.state().drive.clone());
         let mut newest = newest(&read(Copy::A), &read(Copy::B)).expect("whole");
         let (found, recovered) = prepare(&device, &mut newest).expect("opens");
@@ -100,7 +99,7 @@ impl Bench {
 
     /// Whether a start would find a view.
     fn is_readable(&self) -> bool {
-        let read = |copy: Copy| metadata::read_at(&self.device, copy.offset(), 16 << 10);
+        let read = |copy: Copy| read_at(&self.device, copy.offset(), 16 << 10);
         match (read(Copy::A), read(Copy::B)) {
             (Ok(a), Ok(b)) => newest(&a, &b).is_ok(),
             _ => false,

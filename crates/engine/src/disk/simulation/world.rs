@@ -31,13 +31,11 @@ use super::queue::Queue;
 use super::random::Random;
 use crate::disk::checksums::recover::recover;
 use crate::disk::checksums::{Area, ChecksumStore};
-use crate::disk::drive::Drive;
-use crate::disk::flushes::Flushes;
+use crate::disk::device::{Drive, Flushes, Layout, Means, read_at};
 use crate::disk::helper::{Done, Helper, Task};
-use crate::disk::{Disk, Ended, Found, Layout, Means, metadata, prepare};
+use crate::disk::{Disk, Ended, Found, metadata, prepare};
 use crate::memory::{Buffer, Pool};
-use crate::ring::Owner;
-use crate::slab::{Key, Slab};
+use crate::ring::{Key, Owner, Slab};
 
 /// How often things happened.
 pub(super) type Counts = BTreeMap<&'static str, u64>;
@@ -320,7 +318,7 @@ impl World {
     }
 
     fn read_superblock(&self, copy: Copy) -> Option<Vec<u8>> {
-        metadata::read_at(&self.device, copy.offset(), SUPERBLOCK_LENGTH).ok()
+        read_at(&self.device, copy.offset(), SUPERBLOCK_LENGTH).ok()
     }
 
     /// Pages of checksums that a crash has torn are told by what is on the device, before anybody
@@ -476,5 +474,5 @@ pub(super) fn format(device: &Device, superblock: &Superblock, has_map: bool) {
         state.write(ALLOCATION_OFFSET, &map, true);
     }
     let now = state.now();
-    state.settle(now, None);
+    state.make_durable(now, None);
 }

@@ -74,3 +74,29 @@ fn a_reservation_is_split_between_the_pieces_of_an_answer() {
     drop(part);
     assert_eq!(budget.used(), 0);
 }
+
+#[test]
+fn room_for_several_buffers_is_reserved_at_once_or_not_at_all() {
+    let pool = Pool::new(1 << 20);
+    let budget = Budget::new(pool.clone(), 16 << 10);
+    let held = budget.reserve(4096).expect("fits");
+    assert!(budget.reserve_all([4096, 1, 4097]).is_none());
+    assert_eq!((budget.used(), pool.reserved()), (4096, 4096));
+    assert!(!pool.take_released(), "nothing has returned that could wake who waits");
+    let [first, second, third] = budget.reserve_all([4096, 1, 512]).expect("fits");
+    assert_eq!((budget.used(), pool.reserved()), (16 << 10, 16 << 10));
+    assert!(!pool.take_released());
+    drop((held, second));
+    assert!(pool.take_released());
+    let buffer = first.into_buffer(4000);
+    assert_eq!((buffer.len(), budget.used()), (4000, 8192));
+    drop((buffer, third));
+    assert_eq!((budget.used(), pool.reserved()), (0, 0));
+}
+
+#[test]
+#[should_panic(expected = "fits in the room")]
+fn a_buffer_is_not_longer_than_its_room() {
+    let budget = Budget::new(Pool::new(1 << 20), 1 << 20);
+    let _ = budget.reserve(4096).expect("fits").into_buffer(4097);
+}

@@ -76,6 +76,7 @@ impl Connection {
 
     /// Answers everything in flight: the volume ends.
     pub(super) fn refuse_all(&mut self, context: &mut FrontendContext) {
+        self.held.clear();
         for index in 0..self.open.len() {
             if let Some(open) = self.open[index].take() {
                 self.free.push(index);

@@ -1,16 +1,17 @@
-use std::ops::Range;
+mod held;
+
 use std::os::unix::net::UnixStream;
 
 use evenkeel_core::{Extent, Reply, RequestError, VolumeId};
 use evenkeel_engine::Descriptor;
-use evenkeel_engine::frontend::FrontendAction;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::nbd::Export;
 use crate::nbd::reply::{data_chunk, error_chunk, simple, status_chunk};
-use crate::stream::RECEIVE_BUFFER;
+use crate::stream::bench::{Streaming, pattern};
+use crate::stream::{self, RECEIVE_BUFFER};
 
 const SIZE: u64 = 64 << 20;
 
@@ -31,87 +32,37 @@ fn negotiated(structured: bool) -> Negotiated {
     }
 }
 
-/// A connection without an engine: the test is the client, the kernel and the volume.
-struct Bench {
-    connection: Connection,
-    context: FrontendContext,
-    /// What the connection wants to receive into.
-    lent: Option<(BufferMut, Range<usize>)>,
-    submitted: Vec<(u64, Operation<Buffer>)>,
-    sent: Vec<u8>,
-    unsent: usize,
-    ended: Option<String>,
+impl Streaming for Connection {
+    fn stream(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+type Bench = stream::bench::Bench<Connection>;
+
+/// A connection of a client that has negotiated this.
+fn connected(memory: usize, negotiated: Negotiated) -> Bench {
+    let (socket, client) = UnixStream::pair().unwrap();
+    let mut bench = Bench::new(Connection::new(socket.into(), negotiated), None, memory);
+    bench.client = Some(client);
+    bench
 }
 
 impl Bench {
-    fn new(memory: usize, negotiated: Negotiated) -> Self {
-        let (socket, _) = UnixStream::pair().unwrap();
-        let mut bench = Self {
-            connection: Connection::new(socket.into(), negotiated),
-            context: FrontendContext::detached(memory),
-            lent: None,
-            submitted: Vec::new(),
-            sent: Vec::new(),
-            unsent: 0,
-            ended: None,
-        };
-        bench.event(FrontendEvent::Started);
-        bench
+    /// The client closes the connection; what it has sent is in the socket still.
+    fn leave(&mut self) {
+        self.client = None;
     }
 
-    fn event(&mut self, event: FrontendEvent) {
-        self.connection.handle(event, &mut self.context);
-        for action in self.context.take_actions() {
-            assert!(self.ended.is_none(), "nothing follows the end: {action:?}");
-            match action {
-                FrontendAction::Open { .. } => {}
-                FrontendAction::Receive { memory, range, .. } => {
-                    assert!(self.lent.is_none() && !range.is_empty());
-                    self.lent = Some((memory, range));
-                }
-                FrontendAction::Send { bytes, .. } => self.sent.extend_from_slice(&bytes),
-                FrontendAction::SendBuffer { buffer, .. } => self.sent.extend_from_slice(&buffer),
-                FrontendAction::Submit { token, operation, .. } => {
-                    self.submitted.push((token, operation));
-                }
-                FrontendAction::End { reason } => self.ended = Some(reason),
-                action => panic!("unexpected: {action:?}"),
-            }
-        }
-    }
-
-    /// Everything sent so far has been taken by the client.
-    fn drain(&mut self) -> Vec<u8> {
-        let sent = std::mem::take(&mut self.sent);
-        let bytes = sent.len() + std::mem::take(&mut self.unsent);
-        let descriptor = self.connection.stream.descriptor();
-        self.event(FrontendEvent::Sent { descriptor, result: Ok(bytes) });
-        sent
-    }
-
-    /// The client sends bytes, of which the kernel gives at most `most` at once. Returns what the
-    /// connection has not taken.
-    fn receive<'a>(&mut self, mut bytes: &'a [u8], most: usize) -> &'a [u8] {
-        while !bytes.is_empty()
-            && let Some((mut memory, range)) = self.lent.take()
-        {
-            let count = bytes.len().min(range.len()).min(most);
-            memory[range.start..range.start + count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            let descriptor = self.connection.stream.descriptor();
-            self.event(FrontendEvent::Received { descriptor, memory, result: Ok(count) });
-        }
-        bytes
+    /// The socket is empty, and nothing follows.
+    fn end_of_stream(&mut self) {
+        let (memory, _) = self.lent.take().unwrap();
+        let descriptor = self.front_end.stream.descriptor();
+        self.event(FrontendEvent::Received { descriptor, memory, result: Ok(0) });
     }
 
     fn reply(&mut self, token: u64, result: Result<Reply<Buffer>, RequestError>) {
         self.event(FrontendEvent::Reply { token, result });
-    }
-
-    fn buffer(&mut self, bytes: &[u8]) -> Buffer {
-        let mut buffer = self.context.allocate_fixed(bytes.len());
-        buffer.copy_from_slice(bytes);
-        buffer.freeze()
     }
 }
 
@@ -129,14 +80,9 @@ fn write(cookie: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
     [request(1, cookie, offset, payload.len() as u32), payload.to_vec()].concat()
 }
 
-/// Bytes that differ from place to place.
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|index| (index * 31 + index / 256) as u8).collect()
-}
-
 #[test]
 fn answers_go_out_in_the_order_of_completion() {
-    let mut bench = Bench::new(1 << 20, negotiated(false));
+    let mut bench = connected(1 << 20, negotiated(false));
     bench.receive(&[request(0, 11, 0, 512), request(3, 12, 0, 0)].concat(), 9999);
     assert_eq!(bench.submitted.len(), 2);
     let data = bench.buffer(&[7; 512]);
@@ -148,7 +94,7 @@ fn answers_go_out_in_the_order_of_completion() {
 
 #[test]
 fn a_structured_read_is_one_chunk_of_all_its_pieces() {
-    let mut bench = Bench::new(1 << 20, negotiated(true));
+    let mut bench = connected(1 << 20, negotiated(true));
     bench.receive(&request(0, 11, 4096, 1024), 9999);
     let pieces = vec![(0, bench.buffer(&[1; 512])), (512, bench.buffer(&[2; 512]))];
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(pieces)));
@@ -157,7 +103,7 @@ fn a_structured_read_is_one_chunk_of_all_its_pieces() {
 
 #[test]
 fn errors_carry_their_number_and_the_reason() {
-    let mut bench = Bench::new(1 << 20, negotiated(true));
+    let mut bench = connected(1 << 20, negotiated(true));
     bench.receive(&[request(0, 1, 0, 512), write(2, 512, &[0; 512])].concat(), 9999);
     bench.reply(bench.submitted[0].0, Err(RequestError::NoData));
     bench.reply(bench.submitted[1].0, Err(RequestError::NoSpace));
@@ -171,7 +117,7 @@ fn errors_carry_their_number_and_the_reason() {
 
 #[test]
 fn an_answer_that_does_not_fit_becomes_an_error() {
-    let mut bench = Bench::new(1 << 20, negotiated(false));
+    let mut bench = connected(1 << 20, negotiated(false));
     bench.receive(&request(0, 1, 0, 1024), 9999);
     let short = bench.buffer(&[1; 512]);
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, short)])));
@@ -182,7 +128,7 @@ fn an_answer_that_does_not_fit_becomes_an_error() {
 
 #[test]
 fn a_refused_write_is_passed_over() {
-    let mut bench = Bench::new(1 << 20, negotiated(false));
+    let mut bench = connected(1 << 20, negotiated(false));
     let bad = [write(1, 511, &pattern(600_000)), write(2, SIZE, &[1; 512]), request(3, 3, 0, 0)];
     assert!(bench.receive(&bad.concat(), 50_000).is_empty());
     let expected = [ErrorNumber::Invalid, ErrorNumber::NoSpace].map(Some);
@@ -193,7 +139,7 @@ fn a_refused_write_is_passed_over() {
 #[test]
 fn what_cannot_be_understood_ends_the_connection() {
     for bytes in [vec![0; 28], request(1, 1, 0, MAX_DRAIN + 512)] {
-        let mut bench = Bench::new(1 << 20, negotiated(false));
+        let mut bench = connected(1 << 20, negotiated(false));
         bench.receive(&bytes, 9999);
         assert!(bench.ended.is_some() && bench.sent.is_empty());
     }
@@ -201,7 +147,7 @@ fn what_cannot_be_understood_ends_the_connection() {
 
 #[test]
 fn a_disconnecting_client_gets_its_answers_first() {
-    let mut bench = Bench::new(1 << 20, negotiated(false));
+    let mut bench = connected(1 << 20, negotiated(false));
     bench.receive(&[request(3, 1, 0, 0), request(2, 2, 0, 0), vec![9; 99]].concat(), 9999);
     assert!(bench.ended.is_none() && bench.lent.is_none());
     bench.reply(bench.submitted[0].0, Ok(Reply::Done));
@@ -213,7 +159,7 @@ fn a_disconnecting_client_gets_its_answers_first() {
 #[test]
 fn a_client_that_goes_away_ends_the_connection() {
     for result in [Ok(0), Err(io::ErrorKind::ConnectionReset.into())] {
-        let mut bench = Bench::new(1 << 20, negotiated(false));
+        let mut bench = connected(1 << 20, negotiated(false));
         let (memory, _) = bench.lent.take().unwrap();
         bench.event(FrontendEvent::Received { descriptor: Descriptor(0), memory, result });
         assert!(bench.ended.is_some());
@@ -222,7 +168,7 @@ fn a_client_that_goes_away_ends_the_connection() {
 
 #[test]
 fn no_more_requests_than_permitted_are_in_flight() {
-    let mut bench = Bench::new(64 << 20, negotiated(false));
+    let mut bench = connected(64 << 20, negotiated(false));
     let many: Vec<u8> = (0..1000).flat_map(|cookie| request(0, cookie, 0, 512)).collect();
     let mut rest = bench.receive(&many, 9999);
     assert_eq!(bench.submitted.len(), MAX_REQUESTS);
@@ -237,7 +183,7 @@ fn no_more_requests_than_permitted_are_in_flight() {
 
 #[test]
 fn a_client_that_takes_no_answers_is_not_served_on() {
-    let mut bench = Bench::new(64 << 20, negotiated(false));
+    let mut bench = connected(128 << 20, negotiated(false));
     bench.receive(&request(0, 1, 0, 1 << 20).repeat(99), 9999);
     let mut served = 0;
     while let Some((token, _)) = bench.submitted.get(served) {
@@ -255,7 +201,7 @@ fn a_client_that_takes_no_answers_is_not_served_on() {
 
 #[test]
 fn without_room_a_request_waits() {
-    let mut bench = Bench::new(8192, negotiated(false));
+    let mut bench = connected(8192, negotiated(false));
     let requests =
         [write(1, 0, &pattern(4096)), write(2, 0, &pattern(4096)), request(0, 3, 0, 4096)];
     bench.receive(&requests.concat(), 9999);
@@ -271,43 +217,35 @@ fn without_room_a_request_waits() {
     }
 }
 
-/// Lets the time of the next wake-up come, if one is wanted; whether it was.
-fn wake(bench: &mut Bench) -> bool {
-    let Some(at) = bench.connection.next_wakeup() else { return false };
-    bench.context.set_now(at);
-    bench.event(FrontendEvent::Tick);
-    true
-}
-
 #[test]
 fn a_client_that_stalls_ends_when_it_keeps_others_waiting() {
     let half_a_write = write(1, 0, &pattern(8192))[..5000].to_vec();
     for (memory, ends) in [(1 << 20, false), (8192, true)] {
-        let mut bench = Bench::new(memory, negotiated(false));
-        assert!(!wake(&mut bench));
+        let mut bench = connected(memory, negotiated(false));
+        assert!(!bench.wake());
         bench.receive(&half_a_write, 9999);
-        assert!(wake(&mut bench));
+        assert!(bench.wake());
         assert_eq!(bench.ended.is_some(), ends);
-        assert_eq!(wake(&mut bench), !ends);
+        assert_eq!(bench.wake(), !ends);
     }
 }
 
 #[test]
 fn a_client_that_takes_no_answers_ends_when_it_keeps_others_waiting() {
-    let mut bench = Bench::new(8192, negotiated(false));
+    let mut bench = connected(8192, negotiated(false));
     bench.receive(&request(0, 1, 0, 8192), 9999);
-    assert!(!wake(&mut bench), "this is not the client's fault");
+    assert!(!bench.wake(), "this is not the client's fault");
     let data = bench.buffer(&pattern(8192));
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, data)])));
     let room = bench.context.allocate(8192);
-    assert!(wake(&mut bench));
+    assert!(bench.wake());
     assert!(bench.ended.is_some());
     drop(room);
 }
 
 #[test]
 fn the_end_of_the_volume_is_told() {
-    let mut bench = Bench::new(1 << 20, negotiated(false));
+    let mut bench = connected(1 << 20, negotiated(false));
     bench.receive(&[request(3, 1, 0, 0), request(3, 2, 0, 0)].concat(), 9999);
     bench.event(FrontendEvent::Stopping);
     let shutdown = Some(ErrorNumber::Shutdown);
@@ -316,7 +254,7 @@ fn the_end_of_the_volume_is_told() {
 
 #[test]
 fn block_status_is_answered_truthfully() {
-    let mut bench = Bench::new(1 << 20, negotiated(true));
+    let mut bench = connected(1 << 20, negotiated(true));
     bench.receive(&[request(7, 1, 0, 4096), request(5, 2, 0, 4096)].concat(), 9999);
     assert_eq!(bench.sent, simple(2, None));
     bench.sent.clear();
@@ -328,10 +266,10 @@ fn block_status_is_answered_truthfully() {
 #[test]
 fn requests_that_came_with_the_handshake_are_served() {
     let rest = request(3, 1, 0, 0);
-    let bench = Bench::new(1 << 20, Negotiated { rest, ..negotiated(false) });
+    let bench = connected(1 << 20, Negotiated { rest, ..negotiated(false) });
     assert_eq!(bench.submitted.len(), 1);
     let rest = vec![0; RECEIVE_BUFFER + 1];
-    assert!(Bench::new(1 << 20, Negotiated { rest, ..negotiated(false) }).ended.is_some());
+    assert!(connected(1 << 20, Negotiated { rest, ..negotiated(false) }).ended.is_some());
 }
 
 proptest! {
@@ -343,7 +281,7 @@ proptest! {
         blocks in vec(1..400usize, 1..12),
         most in prop_oneof![1..600usize, 1..200_000usize],
     ) {
-        let mut bench = Bench::new(64 << 20, negotiated(false));
+        let mut bench = connected(64 << 20, negotiated(false));
         let payloads: Vec<_> = blocks.iter().map(|blocks| pattern(blocks * 512)).collect();
         let stream: Vec<u8> =
             payloads.iter().zip(0..).flat_map(|(payload, n)| write(n, n * 512, payload)).collect();
@@ -363,7 +301,7 @@ proptest! {
         requests in vec((0..9u16, any::<u16>(), any::<u64>(), 0..99_999u32, any::<bool>()), 1..40),
         most in 1..5000usize,
     ) {
-        let mut bench = Bench::new(1 << 20, negotiated(true));
+        let mut bench = connected(1 << 20, negotiated(true));
         for (command, flags, cookie, length, aligned) in requests {
             let length = if aligned { length / 512 * 512 } else { length };
             let mut bytes = request(command, cookie, cookie % SIZE / 512 * 512, length);

@@ -55,6 +55,8 @@ statuses! {
     DataLength = 0x00f,
     /// The data pointer's type is not supported.
     DescriptorType = 0x011,
+    /// More is asked to be compared and written at once than can be.
+    AtomicUnitExceeded = 0x014,
     /// The data pointer begins outside of the capsule.
     DescriptorOffset = 0x016,
     /// Host identifiers of two formats are mixed.

@@ -99,7 +99,7 @@ impl Connection {
             return Err(NotExpected);
         }
         // A host that has the flag makes an answer without result and head (TCP 3.3.2.1).
-        let success = self.without_flow_control && result == 0;
+        let success = self.without_flow_control && result == 0 && !open.is_behind;
         let data = Data { command: open.command, tag: 0, offset: 0, length: expected };
         let flags = Flags { last: true, success };
         data.put(Kind::ControllerData, flags, &self.outgoing, before);
@@ -109,24 +109,36 @@ impl Connection {
             after.extend_from_slice(&digest.finish());
         }
         if success {
-            self.slots.release(slot);
+            self.release(slot, after);
             return Ok(());
         }
         self.answer(slot, Status::Success, result, after)
     }
 
-    /// Sends the answer that a command has, and frees its slot.
+    /// Sends the answer that a command has, and frees its slot; of a second half, once the first one
+    /// has been answered.
     pub(super) fn finish(&mut self, slot: Slot, out: &mut Vec<u8>) {
-        let Some(open) = self.slots.release(slot) else { return };
+        let Some(open) = self.slots.get(slot).filter(|open| !open.is_behind) else { return };
         let Some((status, result)) = open.answer else { return };
-        let completion = Completion {
-            result,
-            head: self.advance_head(),
-            identifier: open.command,
-            status,
-            is_final: status.is_final(),
-        };
+        let identifier = open.command;
+        let head = self.advance_head();
+        let is_final = status.is_final();
+        let completion = Completion { result, head, identifier, status, is_final };
         put_response(&completion.bytes(), &self.outgoing, out);
+        self.release(slot, out);
+    }
+
+    /// A command has been answered: its slot is free, and its second half may be answered.
+    fn release(&mut self, slot: Slot, out: &mut Vec<u8>) {
+        if self.first == Some(slot) {
+            self.first = None;
+        }
+        let Some(second) = self.slots.release(slot).and_then(|open| open.second) else { return };
+        let Some(open) = self.slots.get_mut(second) else { return };
+        open.is_behind = false;
+        if open.answer.is_some() && open.received == open.requested {
+            self.finish(second, out);
+        }
     }
 
     /// How far the queue has been consumed: an entry counts once its command is answered, so that a

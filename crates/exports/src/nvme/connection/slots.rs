@@ -41,6 +41,10 @@ pub(super) struct Open {
     /// The status and result that it gets once what was requested has come: a host may not be
     /// answered while it sends a command's data.
     pub(super) answer: Option<(Status, u64)>,
+    /// The second half of the operation of which this is the first one.
+    pub(super) second: Option<Slot>,
+    /// Whether it is a second half, and the first one has not been answered.
+    pub(super) is_behind: bool,
 }
 
 impl Open {
@@ -62,6 +66,8 @@ impl Open {
             received: 0,
             is_damaged: false,
             answer,
+            second: None,
+            is_behind: false,
         }
     }
 

@@ -291,7 +291,8 @@ fn a_wrong_data_pointer_is_answered_and_its_data_passed_over() {
     ] {
         let mut out = Vec::new();
         let capsule = host.capsule(&entry(opcode, 8, kind, length), &vec![1; data]);
-        feed(&mut connection, &capsule, &mut out, |_, event, _| panic!("{event:?}"));
+        let event = only_event(&mut connection, &capsule, &mut out);
+        assert_eq!(event, "Refused(None)");
         let mut completion = [0; COMPLETION_LENGTH];
         completion.copy_from_slice(&out[8..]);
         let completion = Completion::read(&completion).unwrap();
@@ -305,6 +306,54 @@ fn a_wrong_data_pointer_is_answered_and_its_data_passed_over() {
         assert_eq!(transfer, Transfer::None);
         connection.answer(slot, Status::Success, 0, &mut out).unwrap();
     }
+}
+
+/// The commands that are answered in these bytes, in turn.
+fn answered(out: &[u8]) -> Vec<u16> {
+    let of = |pdu: &[u8]| u16::from_le_bytes([pdu[8 + 12], pdu[8 + 13]]);
+    out.chunks(24).map(of).collect()
+}
+
+#[test]
+fn a_second_half_is_answered_after_the_first() {
+    let host = Host::default();
+    let half = |part: u8, identifier, kind| {
+        let mut entry = entry(0x01, identifier, kind, 512);
+        entry[1] |= part;
+        entry
+    };
+    let mut connection = open(&host, false);
+    // A slot is used again.
+    for round in 0..20 {
+        let mut out = Vec::new();
+        let first = host.capsule(&half(1, 3, ON_REQUEST), &[]);
+        let (first, _) = command(&mut connection, &first, &mut out);
+        // One that is refused by its pointer, one that is answered, one that does not follow.
+        let refused = host.capsule(&half(2, 4, 0x20), &[]);
+        let sound = host.capsule(&half(2, 4, ON_REQUEST), &[]);
+        if round % 2 == 0 {
+            let event = only_event(&mut connection, &refused, &mut out);
+            assert_eq!(event, "Refused(Second)");
+        } else {
+            let (second, _) = command(&mut connection, &sound, &mut out);
+            connection.answer(second, Status::Success, 0, &mut out).unwrap();
+            let again = connection.answer(second, Status::Success, 0, &mut out);
+            assert_eq!(again, Err(NotExpected));
+        }
+        let (other, _) = command(&mut connection, &sound, &mut out);
+        assert_eq!(answered(&out), []);
+        connection.answer(other, Status::Success, 0, &mut out).unwrap();
+        connection.answer(first, Status::Success, 0, &mut out).unwrap();
+        assert_eq!(answered(&out), [4, 3, 4]);
+    }
+    // Nothing waits for a first half that has been answered.
+    let mut out = Vec::new();
+    let first = host.capsule(&half(1, 3, 0x20), &[]);
+    assert_eq!(only_event(&mut connection, &first, &mut out), "Refused(First)");
+    let second = host.capsule(&half(2, 4, ON_REQUEST), &[]);
+    let (second, _) = command(&mut connection, &second, &mut out);
+    connection.answer(second, Status::FusedFailed, 0, &mut out).unwrap();
+    assert_eq!(answered(&out), [3, 4]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Controller {
             Admin::GetLogPage => Done::Data(self.log_page(command, facts)?),
             Admin::GetFeatures => self.get_feature(command)?,
             Admin::SetFeatures => Done::Result(self.set_feature(command, now)?),
-            Admin::Abort => Done::Result(self.abort(command)),
+            Admin::Abort => self.abort(command)?,
             Admin::AsynchronousEvent => {
                 self.events.request(command.slot)?;
                 Done::Kept
@@ -129,14 +129,20 @@ impl Controller {
         Ok(page.to_vec())
     }
 
-    /// Aborts a command that is kept here (Base 5.1.1). A command on its way to the volume is not
-    /// aborted, which the result says.
-    fn abort(&mut self, command: &AdminCommand<'_>) -> u64 {
+    /// Aborts a command that is kept here, or has its queue do so (Base 5.1.1). The result says
+    /// whether it was aborted, and so has no effect.
+    fn abort(&mut self, command: &AdminCommand<'_>) -> Result<Done, Status> {
         const NOT_ABORTED: u64 = 1;
-        let [queue, identifier] = [command.entry.words[0], command.entry.words[0] >> 16];
-        let slot = if queue as u16 == 0 { (command.find)(identifier as u16) } else { None };
+        const ADMIN: u16 = 0;
+        let word = command.entry.words[0];
+        let (queue, identifier) = (word as u16, (word >> 16) as u16);
+        if queue != ADMIN && self.queues.has(queue) {
+            self.aborts.request(command.slot, queue, identifier)?;
+            return Ok(Done::Kept);
+        }
+        let slot = if queue == ADMIN { (command.find)(identifier) } else { None };
         let is_aborted = slot.is_some_and(|slot| self.events.abort(slot));
-        if is_aborted { 0 } else { NOT_ABORTED }
+        Ok(Done::Result(if is_aborted { 0 } else { NOT_ABORTED }))
     }
 }
 

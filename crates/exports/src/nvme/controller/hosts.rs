@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::nvme::command::ConnectData;
+
 /// A host, as it named itself when it connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
@@ -9,6 +11,13 @@ pub struct Host {
     pub identifier: [u8; 16],
     /// HOSTNQN.
     pub name: String,
+}
+
+impl Host {
+    /// Whether it is the one that says this.
+    pub(super) fn is(&self, data: &ConnectData<'_>) -> bool {
+        self.identifier == data.host && self.name == data.host_name
+    }
 }
 
 /// Which hosts may connect, by their names; nobody at first. A name is what a host says of itself;
@@ -30,6 +39,17 @@ impl Hosts {
     #[must_use]
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
         Self { everyone: false, names: names.into_iter().collect() }
+    }
+
+    /// Those that one of these admits.
+    #[must_use]
+    pub fn union<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut union = Self::default();
+        for hosts in all {
+            union.everyone |= hosts.everyone;
+            union.names.extend(hosts.names.iter().cloned());
+        }
+        union
     }
 
     /// Whether the host of this name may connect.

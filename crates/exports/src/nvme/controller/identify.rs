@@ -17,6 +17,7 @@
 use super::events::{MAX_EVENT_REQUESTS, Notice};
 use crate::nvme::command::{COMPLETION_LENGTH, ENTRY_LENGTH, Entry, Status};
 use crate::nvme::connection::{MAX_IN_CAPSULE, MAX_TRANSFER};
+use crate::nvme::io::MAX_FUSED;
 
 /// Bytes of each answer.
 pub const IDENTIFY_LENGTH: usize = 4096;
@@ -45,10 +46,16 @@ const NVM: u32 = 0;
 const LONG_HOST_IDENTIFIERS: u32 = 1;
 /// ONCS: Compare, Dataset Management, Write Zeroes and Verify. No reservations.
 const OPTIONAL_COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 7;
+/// FUSES: Compare and Write.
+const FUSED_OPERATIONS: u16 = 1;
 /// VWC: there is a cache, and a flush may name all namespaces.
 const WRITE_CACHE: u8 = 0b111;
 /// SGLS: SGLs without alignment, in capsules by their offset, and those of the transport.
 const DESCRIPTORS: u32 = 1 | 1 << 20 | 1 << 21;
+/// NSFEAT: atomic units of its own, and sizes that are best (of which OPTPERF says the same).
+const OF_ITS_OWN: u8 = 1 << 1 | 1 << 4;
+/// Bytes of a checksum, for which smaller writes have to read: a write is best a multiple of it.
+const CHECKSUM_UNIT: u32 = 4096;
 /// DLFEAT: deallocated blocks read as zeroes, and Write Zeroes can deallocate.
 const DEALLOCATED: u8 = 0b1001;
 
@@ -61,6 +68,9 @@ pub struct Namespace {
     pub size: u64,
     /// Bytes of a logical block; a power of 2, at least 512.
     pub block_size: u32,
+    /// Bytes that are best written at once: a write of so many, from a multiple on, keeps all mirrors
+    /// busy. A multiple of 4,096.
+    pub best_write: u32,
     /// Whether writes are refused.
     pub is_read_only: bool,
 }
@@ -96,7 +106,7 @@ impl Identity<'_> {
             return Err(Status::InvalidField);
         }
         match (what, self.namespace) {
-            (0x01, _) => self.put_controller(&mut page),
+            (0x01, namespace) => self.put_controller(&mut page, namespace.as_ref()),
             (0x00, Some(namespace)) => {
                 check(entry.namespace)?;
                 namespace.put(&mut page);
@@ -124,8 +134,8 @@ impl Identity<'_> {
         Ok(page.0)
     }
 
-    fn put_controller(&self, page: &mut Page) {
-        let has_io = self.namespace.is_some();
+    fn put_controller(&self, page: &mut Page, namespace: Option<&Namespace>) {
+        let has_io = namespace.is_some();
         page.put_text(4, 20, self.serial);
         page.put_text(24, 40, MODEL);
         page.put_text(64, 8, self.firmware);
@@ -149,13 +159,13 @@ impl Identity<'_> {
         page.put(536, &DESCRIPTORS.to_le_bytes());
         let name = self.subsystem.as_bytes();
         page.put(768, &name[..name.len().min(255)]);
-        if has_io {
-            Self::put_io(page);
+        if let Some(namespace) = namespace {
+            Self::put_io(page, namespace);
         }
     }
 
     /// What matters to a controller with queues for I/O.
-    fn put_io(page: &mut Page) {
+    fn put_io(page: &mut Page, namespace: &Namespace) {
         page.put(342, &[TRANSITION_TIME, PATH_STATES]);
         // ANAGRPMAX and NANAGRPID.
         page.put(344, &PATH_GROUP.to_le_bytes());
@@ -166,7 +176,12 @@ impl Identity<'_> {
         page.put(516, &NAMESPACE.to_le_bytes());
         page.put(540, &NAMESPACE.to_le_bytes());
         page.put(520, &OPTIONAL_COMMANDS.to_le_bytes());
+        page.put(522, &FUSED_OPERATIONS.to_le_bytes());
         page.put(525, &[WRITE_CACHE]);
+        let [normal, at_power_failure, fused] = namespace.atomic_units();
+        page.put(526, &normal.to_le_bytes());
+        page.put(528, &at_power_failure.to_le_bytes());
+        page.put(532, &fused.to_le_bytes());
         // IOCCSZ and IORCSZ, in units of 16 bytes; ICDOFF is 0.
         let capsule = (ENTRY_LENGTH as u32 + MAX_IN_CAPSULE) / 16;
         page.put(1792, &capsule.to_le_bytes());
@@ -177,17 +192,38 @@ impl Identity<'_> {
 }
 
 impl Namespace {
+    /// AWUN, AWUPF and ACWU: how many blocks, each less one, are written at once as others see it;
+    /// as a power failure leaves it; and if they are compared before.
+    ///
+    /// A read and a write that overlap exclude each other, whatever their sizes. A power failure may
+    /// come between any two blocks, on each replica between others.
+    fn atomic_units(&self) -> [u16; 3] {
+        [MAX_TRANSFER, 0, MAX_FUSED].map(|bytes| self.blocks_less_one(bytes))
+    }
+
     fn put(&self, page: &mut Page) {
         let blocks = (self.size / u64::from(self.block_size)).to_le_bytes();
         // NSZE, NCAP and NUSE.
         page.put(0, &[blocks, blocks, blocks].concat());
+        page.put(24, &[OF_ITS_OWN]);
         // NMIC: several controllers may use it.
         page.put(30, &[1]);
         page.put(33, &[DEALLOCATED]);
+        // NAWUN, NAWUPF and NACWU.
+        for (offset, blocks) in (34..).step_by(2).zip(self.atomic_units()) {
+            page.put(offset, &blocks.to_le_bytes());
+        }
+        // NPWG, NPWA, NPDG, NPDA and NOWS, each less one.
+        let unit = self.blocks_less_one(CHECKSUM_UNIT);
+        let best = self.blocks_less_one(self.best_write);
+        for (offset, blocks) in (64..).step_by(2).zip([unit, unit, unit, unit, best]) {
+            page.put(offset, &blocks.to_le_bytes());
+        }
         page.put(92, &PATH_GROUP.to_le_bytes());
         // NSATTR.
         page.put(99, &[u8::from(self.is_read_only)]);
         page.put(104, &self.identifier);
+        page.put(120, &self.short_identifier());
         // The only format: LBADS is a power of 2.
         page.put(130, &[self.block_size.trailing_zeros() as u8]);
     }
@@ -200,13 +236,29 @@ impl Namespace {
         page.put(14, &[1]);
     }
 
-    /// Type, length, two reserved bytes, identifier: NGUID, UUID, and the NVM command set.
+    /// Type, length, two reserved bytes, identifier: NGUID, UUID, EUI64, and the NVM command set.
     fn put_descriptors(&self, page: &mut Page) {
         page.put(0, &[2, 16, 0, 0]);
         page.put(4, &self.identifier);
         page.put(20, &[3, 16, 0, 0]);
         page.put(24, &self.identifier);
-        page.put(40, &[4, 1, 0, 0, 0]);
+        page.put(40, &[1, 8, 0, 0]);
+        page.put(44, &self.short_identifier());
+        page.put(52, &[4, 1, 0, 0, 0]);
+    }
+
+    /// EUI64: half of the volume's identifier, which is random, as an address that no vendor gives.
+    fn short_identifier(&self) -> [u8; 8] {
+        const GROUP: u8 = 1 << 0;
+        const LOCAL: u8 = 1 << 1;
+        let mut short = [0; 8];
+        short.copy_from_slice(&self.identifier[8..]);
+        short[0] = short[0] & !GROUP | LOCAL;
+        short
+    }
+
+    fn blocks_less_one(&self, bytes: u32) -> u16 {
+        ((bytes / self.block_size).clamp(1, 1 << 16) - 1) as u16
     }
 }
 

@@ -115,6 +115,11 @@ impl Queues {
         }
     }
 
+    /// Whether this queue's connection is not gone, although it may be closed.
+    pub(super) fn has(&self, queue: u16) -> bool {
+        self.queues.contains_key(&queue)
+    }
+
     /// Whether the association has ended.
     pub(super) const fn has_ended(&self) -> bool {
         self.has_ended

@@ -34,6 +34,13 @@ impl Identifiers {
         Self(first..=first + Self::EACH - 1)
     }
 
+    /// Those of discovery, which has more than it has controllers at once: who comes takes the place
+    /// of somebody whose connection need not be gone yet.
+    #[must_use]
+    pub const fn of_discovery() -> Self {
+        Self(0..=0xffef)
+    }
+
     /// From the first to the last.
     #[must_use]
     pub const fn range(&self) -> &RangeInclusive<u16> {
@@ -198,11 +205,7 @@ impl Subsystem {
         if data.controller != DYNAMIC {
             return Err(Refusal::in_data(ConnectData::CONTROLLER_FIELD));
         }
-        let is_of_host = |controller: &&Controller| {
-            let Host { identifier, name } = controller.host();
-            *identifier == data.host && name == data.host_name
-        };
-        let has = self.controllers.values().filter(is_of_host);
+        let has = self.controllers.values().filter(|controller| controller.host().is(data));
         if has.count() >= usize::from(self.limits.controllers) {
             return Err(Status::ControllerBusy.into());
         }
@@ -246,6 +249,14 @@ impl Subsystem {
             return Err(Refusal::in_data(ConnectData::HOST_FIELD));
         }
         Ok(controller)
+    }
+
+    /// Whether commands are under way of a controller of this host that has ended.
+    #[must_use]
+    pub fn is_draining(&self, data: &ConnectData<'_>) -> bool {
+        let is_of_host = |controller: &&Controller| controller.host().is(data);
+        let mut of_host = self.controllers.values().filter(is_of_host);
+        of_host.any(|controller| controller.has_ended() && controller.has_io())
     }
 
     /// A queue's connection is gone, and with it the last of its commands. Names one that

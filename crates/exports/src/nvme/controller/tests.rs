@@ -21,6 +21,7 @@ pub(super) const VOLUME: Volume = Volume {
         identifier: [0xa5; 16],
         size: 1 << 30,
         block_size: 4096,
+        best_write: 4096,
         is_read_only: false,
     },
     path: Path { state: PathState::Optimized, changes: 7 },
@@ -338,4 +339,23 @@ fn events_are_held_and_reported_and_aborted() {
         assert_eq!(bench.ask(ABORT, &[what]), Ok(Done::Result(1)));
     }
     assert_eq!(bench.controller.take_answers(), []);
+}
+
+#[test]
+fn an_abort_in_a_queue_for_io_is_answered_when_that_queue_has() {
+    let mut bench = Bench::enabled(Kind::Volume);
+    bench.controller.queues.add(1).unwrap();
+    assert_eq!(bench.ask(ABORT, &[7 << 16 | 1]), Ok(Done::Kept));
+    assert_eq!(bench.ask(ABORT, &[8 << 16 | 1]), Ok(Done::Kept));
+    assert_eq!(bench.ask(ABORT, &[7 << 16 | 2]), Ok(Done::Result(1)), "there is no such queue");
+    assert_eq!(bench.controller.take_aborts(), [(1, 7), (1, 8)]);
+    bench.controller.aborted(1, 7, true);
+    let answer =
+        |slot, result| AdminAnswer { slot: Slot::of(slot), status: Status::Success, result };
+    assert_eq!(bench.controller.take_answers(), [answer(1, 0)]);
+    bench.controller.disconnect(1);
+    assert_eq!(bench.ask(ABORT, &[9 << 16 | 1]), Ok(Done::Kept), "its commands are under way");
+    assert_eq!(bench.controller.take_answers(), []);
+    bench.controller.gone(1);
+    assert_eq!(bench.controller.take_answers(), [answer(2, 1), answer(4, 1)]);
 }

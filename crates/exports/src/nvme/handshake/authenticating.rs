@@ -84,7 +84,7 @@ impl Authenticating {
                     Step::Wait
                 }
                 // Of other commands no data is awaited.
-                Some(Event::Received(_) | Event::Damaged(_)) => Step::Wait,
+                Some(Event::Received(_) | Event::Damaged(_) | Event::Refused(_)) => Step::Wait,
                 Some(Event::End(end)) => Step::End(end),
             };
             if !matches!(step, Step::Wait) {

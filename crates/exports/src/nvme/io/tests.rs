@@ -8,6 +8,7 @@ const VOLUME: Namespace = Namespace {
     identifier: [0xa5; 16],
     size: BLOCKS * 4096,
     block_size: 4096,
+    best_write: 4096,
     is_read_only: false,
 };
 
@@ -139,18 +140,35 @@ fn data_is_as_long_as_the_blocks() {
 }
 
 #[test]
+fn compare_and_write_is_the_only_fused_operation() {
+    let (offset, length) = (0, 4096);
+    let half = |opcode: u8, fuse: u8, blocks: u8| {
+        let mut bytes = [0; 64];
+        (bytes[0], bytes[1], bytes[4], bytes[48]) = (opcode, 0x40 | fuse, 1, blocks - 1);
+        read(&Entry::read(&bytes), Transfer::InCapsule(u32::from(blocks) * 4096))
+    };
+    assert_eq!(half(COMPARE, 1, 1), Ok(Ask::FusedCompare { offset, length }));
+    assert_eq!(half(WRITE, 2, 1), Ok(Ask::FusedWrite { offset, length, durable: false }));
+    for (opcode, fuse) in [(WRITE, 1), (COMPARE, 2), (READ, 1), (READ, 2), (ZERO, 2), (FLUSH, 1)] {
+        assert_eq!(half(opcode, fuse, 1), Err(Status::InvalidField), "{opcode} {fuse}");
+    }
+    for opcode in [WRITE, COMPARE, READ] {
+        assert_eq!(half(opcode, 3, 1), Err(Status::InvalidField));
+    }
+    for (blocks, fits) in [(16, true), (17, false)] {
+        let (first, second) = (half(COMPARE, 1, blocks), half(WRITE, 2, blocks));
+        assert_eq!((first.is_ok(), second.is_ok()), (fits, fits));
+        assert!(fits || first == Err(Status::AtomicUnitExceeded) && first == second);
+    }
+}
+
+#[test]
 fn unsupported_fields_are_refused() {
     let one = Transfer::InCapsule(4096);
     // PRACT, each of PRCHK, STC, a directive; DEAC of a write.
     for bit in [29, 28, 27, 26, 24, 23, 22, 21, 20, 25] {
         let command = on_blocks(WRITE, 1, 1 << bit);
         assert_eq!(read(&command, one), Err(Status::InvalidField), "bit {bit}");
-    }
-    // Halves of fused operations.
-    for fuse in 1..4 {
-        let mut bytes = [0; 64];
-        (bytes[0], bytes[1], bytes[4]) = (WRITE, 0x40 | fuse, 1);
-        assert_eq!(read(&Entry::read(&bytes), one), Err(Status::InvalidField));
     }
     // Write Uncorrectable, reservations, Copy, and what has no meaning.
     for opcode in [0x04, 0x0d, 0x0e, 0x11, 0x15, 0x19, 0x7d, 0xff] {

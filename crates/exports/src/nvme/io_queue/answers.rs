@@ -22,11 +22,12 @@ impl Queue {
             (open.slot, open.ask, open.transfer, std::mem::take(ranges));
         let goes_on = matches!(self.state, State::Serving);
         match (result, ask) {
+            (result, Ask::FusedCompare { .. }) => self.compared_and_written(slot, &result),
             // The rest of it is not begun any more.
             (Ok(_), Ask::Compare { .. } | Ask::Manage { .. }) if !goes_on => {
                 self.answer(slot, Status::QueueDeleted);
             }
-            (Err(error), _) => self.answer(slot, io::status(error, reads(&ask))),
+            (Err(error), ask) => self.failed(slot, error, &ask),
             (Ok(Reply::Data(pieces)), Ask::Read { length, .. }) if is_whole(&pieces, length) => {
                 self.data(slot, pieces, context);
             }
@@ -47,7 +48,19 @@ impl Queue {
         self.release(slot);
     }
 
+    fn failed(&mut self, slot: Slot, error: RequestError, ask: &Ask) {
+        // Of several ranges some may be deallocated: that is an effect.
+        if error == RequestError::Cancelled && !matches!(ask, Ask::Manage { .. }) {
+            self.tell_cancelled(slot);
+        }
+        self.answer(slot, self.failure(error, reads(ask)));
+    }
+
     fn data(&mut self, slot: Slot, pieces: Vec<(u32, Buffer)>, context: &mut FrontendContext) {
+        if self.is_lost {
+            // Nobody takes it, and behind what was dropped it would be taken for something else.
+            return self.answer(slot, Status::Success);
+        }
         let parts: Vec<&[u8]> = pieces.iter().map(|(_, piece)| &**piece).collect();
         let mut after = Vec::new();
         let connection = &mut self.queue.connection;
@@ -55,6 +68,7 @@ impl Queue {
             return self.answer(slot, Status::Internal);
         }
         self.open[slot.index()] = None;
+        self.tell_aborted(slot, false);
         self.send(context);
         for (_, piece) in pieces {
             self.stream.send_buffer(piece, context);
@@ -67,6 +81,18 @@ impl Queue {
         self.open[slot.index()] = None;
         // Each command is answered once.
         let _ = self.queue.connection.answer(slot, status, 0, &mut self.out);
+        self.tell_aborted(slot, false);
+    }
+
+    /// How a command ends that the volume has not carried out. If it was cancelled: because the host
+    /// wanted it aborted, or because the queue ends.
+    pub(super) const fn failure(&self, error: RequestError, reads: bool) -> Status {
+        match error {
+            RequestError::Cancelled if !matches!(self.state, State::Serving) => {
+                Status::QueueDeleted
+            }
+            error => io::status(error, reads),
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! Commands, from their arrival until the volume has them.
 
 use evenkeel_core::Operation;
-use evenkeel_engine::{Buffer, FrontendContext};
+use evenkeel_engine::frontend::MAX_SPARE;
+use evenkeel_engine::memory::Reservation;
+use evenkeel_engine::{Buffer, BufferMut, FrontendContext};
 
 use super::{Open, Phase, Queue, State};
-use crate::nvme::command::{Entry, Fabrics, Status};
-use crate::nvme::connection::{Slot, Transfer};
+use crate::nvme::command::{Entry, Fabrics, Fuse, Status};
+use crate::nvme::connection::{MAX_IN_CAPSULE, Slot, Transfer};
 use crate::nvme::io::{self, Ask};
 
 /// From here on data on request is worth being received straight into its buffer.
 const LARGE: u32 = 16 << 10;
+
+const _: () = assert!(MAX_IN_CAPSULE as usize <= MAX_SPARE, "a capsule can always be taken");
 
 impl Queue {
     pub(super) fn command(
@@ -20,54 +24,50 @@ impl Queue {
         context: &mut FrontendContext,
     ) {
         self.last_was_large = matches!(transfer, Transfer::OnRequest(length) if length >= LARGE);
-        if entry.opcode == Fabrics::OPCODE {
-            return self.fabrics(slot, entry);
+        let is_fabrics = entry.opcode == Fabrics::OPCODE;
+        let fuse = if is_fabrics { Ok(Fuse::None) } else { entry.fuse() };
+        let before = self.follow(fuse);
+        if is_fabrics {
+            return self.fabrics(slot, entry, context);
         }
-        match Ask::read(entry, transfer, &self.namespace()) {
-            Ok(ask) => {
-                let phase = Phase::Waiting;
-                self.open[slot.index()] = Some(Open { slot, ask, transfer, phase });
-                // Who came first gets memory first.
-                let may_begin = self.waiting.is_empty() || !needs_memory(&ask);
-                if !may_begin || !self.begin(slot, context) {
-                    self.wait(slot, transfer);
-                }
-            }
-            Err(status) => self.answer(slot, status),
+        match (fuse, Ask::read(entry, transfer, &self.namespace())) {
+            (Ok(Fuse::First), ask) => self.first(slot, ask, transfer, context),
+            (Ok(Fuse::Second), ask) => self.second(before, slot, ask, transfer, context),
+            (_, Ok(ask)) => self.take(slot, ask, transfer, context),
+            (_, Err(status)) => self.answer(slot, status),
+        }
+    }
+
+    /// A command that is in order.
+    pub(super) fn take(
+        &mut self,
+        slot: Slot,
+        ask: Ask,
+        transfer: Transfer,
+        context: &mut FrontendContext,
+    ) {
+        let phase = Phase::Waiting;
+        self.open[slot.index()] = Some(Open { slot, ask, transfer, phase });
+        if self.begin(slot, context) {
+            return;
+        }
+        let is_half = matches!(ask, Ask::FusedCompare { .. } | Ask::FusedWrite { .. });
+        match transfer {
+            Transfer::InCapsule(_) if is_half => self.interrupt(slot),
+            Transfer::InCapsule(_) => self.stalled = Some(slot),
+            _ => self.waiting.push_back(slot),
         }
     }
 
     /// Only Disconnect has a meaning here (Base 6.4).
-    fn fabrics(&mut self, slot: Slot, entry: &Entry) {
+    fn fabrics(&mut self, slot: Slot, entry: &Entry, context: &mut FrontendContext) {
         let refusal = match Fabrics::read(entry) {
-            Ok(Fabrics::Disconnect) => return self.delete(slot),
+            Ok(Fabrics::Disconnect) => return self.delete(slot, context),
             Ok(Fabrics::Connect(_)) => Status::Sequence,
             Ok(Fabrics::PropertyGet { .. } | Fabrics::PropertySet { .. }) => Status::InvalidOpcode,
             Err(refusal) => refusal.status,
         };
         self.answer(slot, refusal);
-    }
-
-    /// The host deletes the queue: what the volume has not begun is not begun any more, and what it
-    /// has begun is awaited.
-    fn delete(&mut self, slot: Slot) {
-        let deleted = std::mem::replace(&mut self.queue.deleted, Box::new(|| {}));
-        deleted();
-        self.state = State::Deleting(slot);
-        self.waiting.clear();
-        for index in 0..self.open.len() {
-            let is_begun = |open: &mut Open| !matches!(open.phase, Phase::Submitted(_));
-            if let Some(open) = self.open[index].take_if(is_begun) {
-                self.answer(open.slot, Status::QueueDeleted);
-            }
-        }
-    }
-
-    fn wait(&mut self, slot: Slot, transfer: Transfer) {
-        match transfer {
-            Transfer::InCapsule(_) => self.stalled = Some(slot),
-            _ => self.waiting.push_back(slot),
-        }
     }
 
     /// Begins what waits for memory, as far as there is some now.
@@ -77,7 +77,7 @@ impl Queue {
         }
         while let Some(slot) = self.waiting.front().copied() {
             if !self.begin(slot, context) {
-                return;
+                break;
             }
             self.waiting.pop_front();
         }
@@ -92,7 +92,7 @@ impl Queue {
     pub(super) fn release(&mut self, slot: Slot) {
         let takes = self.open[slot.index()].as_ref().is_none_or(|open| {
             let is_compare = matches!(open.ask, Ask::Compare { .. });
-            !(is_compare && matches!(open.phase, Phase::Submitted(_)))
+            !(is_compare && open.is_submitted())
         });
         if self.stalled == Some(slot) && takes {
             self.stalled = None;
@@ -107,20 +107,61 @@ impl Queue {
         }
         let (ask, transfer) = (open.ask, open.transfer);
         let operation = match ask {
-            Ask::Write { .. } | Ask::Manage { .. } => return self.fill(slot, transfer, context),
             Ask::Read { offset, length }
             | Ask::Compare { offset, length }
-            | Ask::Verify { offset, length } => Operation::Read { offset, length },
+            | Ask::Verify { offset, length } => {
+                return self.read(slot, (offset, length), transfer, context);
+            }
+            Ask::Write { .. } | Ask::Manage { .. } => return self.fill(slot, transfer, context),
+            Ask::FusedCompare { length, .. } => {
+                return self.fill_first(slot, length, transfer, context);
+            }
+            Ask::FusedWrite { .. } => return self.fill_second(slot, transfer, context),
             Ask::Zero { offset, length, deallocate, durable } => {
                 Operation::Zero { offset, length, unmap: deallocate, durable }
             }
             Ask::Flush => Operation::Flush,
         };
-        if !self.submit(slot, operation, Vec::new(), context) {
-            return false;
+        self.submit(slot, operation, Vec::new(), context);
+        true
+    }
+
+    /// Whether it is a command's turn to get memory of the volume: who came first gets it first.
+    pub(super) fn is_next(&self, slot: Slot) -> bool {
+        self.waiting.front().is_none_or(|first| *first == slot)
+    }
+
+    /// Room for a command's data, or for what is read for it.
+    fn reserve(
+        &self,
+        slot: Slot,
+        length: u32,
+        transfer: Transfer,
+        context: &mut FrontendContext,
+    ) -> Option<Reservation> {
+        let length = length as usize;
+        let room = if self.is_next(slot) { context.reserve([length]) } else { None };
+        match room {
+            Some([room]) => Some(room),
+            None if matches!(transfer, Transfer::InCapsule(_)) => context.reserve_spare(length),
+            None => None,
         }
-        // Its data can't be taken before what it is compared with is here.
-        if matches!(ask, Ask::Compare { .. }) && matches!(transfer, Transfer::InCapsule(_)) {
+    }
+
+    /// Reads for a command, if there is room.
+    fn read(
+        &mut self,
+        slot: Slot,
+        (offset, length): (u64, u32),
+        transfer: Transfer,
+        context: &mut FrontendContext,
+    ) -> bool {
+        let Some(room) = self.reserve(slot, length, transfer, context) else { return false };
+        let Some(open) = &mut self.open[slot.index()] else { return true };
+        open.phase = Phase::Submitted(Vec::new());
+        context.submit_in(slot.index() as u64, Operation::Read { offset, length }, room);
+        // The data of a Compare can't be taken before what it is compared with is here.
+        if matches!(transfer, Transfer::InCapsule(_)) {
             self.stalled = Some(slot);
         }
         true
@@ -129,13 +170,24 @@ impl Queue {
     /// Makes room for a command's data, and requests it if it is not in its capsule.
     fn fill(&mut self, slot: Slot, transfer: Transfer, context: &mut FrontendContext) -> bool {
         let length = transfer.length();
-        let Some(buffer) = context.allocate(length as usize) else { return false };
+        let Some(room) = self.reserve(slot, length, transfer, context) else { return false };
+        self.fill_into(slot, room.into_buffer(length as usize), transfer, context);
+        true
+    }
+
+    /// A command's data comes into this buffer.
+    pub(super) fn fill_into(
+        &mut self,
+        slot: Slot,
+        buffer: BufferMut,
+        transfer: Transfer,
+        context: &FrontendContext,
+    ) {
         self.stream.move_on(context.now());
         if let Some(open) = &mut self.open[slot.index()] {
             open.phase = Phase::Filling(Some(buffer));
         }
         self.request(slot, transfer);
-        true
     }
 
     /// Requests all data of a command that is not in its capsule.
@@ -147,21 +199,19 @@ impl Queue {
         }
     }
 
-    /// Returns whether there was room for the answer.
-    pub(super) fn submit(
+    /// Has the volume do something that reads nothing.
+    fn submit(
         &mut self,
         slot: Slot,
         operation: Operation<Buffer>,
         ranges: Vec<(u64, u64)>,
         context: &mut FrontendContext,
-    ) -> bool {
-        if context.submit(slot.index() as u64, operation).is_err() {
-            return false;
-        }
+    ) {
         if let Some(open) = &mut self.open[slot.index()] {
             open.phase = Phase::Submitted(ranges);
         }
-        true
+        // Only what reads is ever given back.
+        let _ = context.submit(slot.index() as u64, operation);
     }
 
     /// All data of a command is here.
@@ -173,8 +223,12 @@ impl Queue {
                 let Some(buffer) = buffer.take() else { return };
                 let payload = buffer.freeze();
                 let operation = Operation::Write { offset, payload, durable };
-                // Only what reads is ever given back.
                 self.submit(slot, operation, Vec::new(), context);
+            }
+            (Phase::Filling(buffer), Ask::FusedCompare { .. } | Ask::FusedWrite { .. }) => {
+                let Some(buffer) = buffer.take() else { return };
+                open.phase = Phase::Held(buffer.freeze());
+                self.compare_and_write(slot, context);
             }
             (Phase::Filling(buffer), Ask::Manage { ranges, deallocate }) => {
                 let list = buffer.take();
@@ -206,8 +260,4 @@ impl Queue {
         let operation = Operation::Zero { offset, length, unmap: true, durable: false };
         self.submit(slot, operation, ranges, context);
     }
-}
-
-const fn needs_memory(ask: &Ask) -> bool {
-    !matches!(ask, Ask::Flush | Ask::Zero { .. })
 }

@@ -49,6 +49,10 @@ impl Queue {
                     self.take_data(slot, offset as usize, bytes);
                     None
                 }
+                Some(Event::Refused(fuse)) => {
+                    self.refused(fuse);
+                    None
+                }
                 Some(Event::Received(slot)) => Some(Found::Received(slot)),
                 Some(Event::Damaged(slot)) => Some(Found::Damaged(slot)),
                 Some(Event::End(end)) => Some(Found::End(end)),
@@ -65,8 +69,12 @@ impl Queue {
     fn found(&mut self, found: Option<Found>, context: &mut FrontendContext) {
         match found {
             Some(Found::Received(slot)) => self.data_is_here(slot, context),
-            Some(Found::Damaged(slot)) => self.open[slot.index()] = None,
-            Some(Found::End(end)) => self.close(end.to_string()),
+            Some(Found::Damaged(slot)) => {
+                self.open[slot.index()] = None;
+                self.tell_aborted(slot, false);
+                self.damaged(slot);
+            }
+            Some(Found::End(end)) => self.close(end.to_string(), context),
             None => {}
         }
     }
@@ -83,7 +91,7 @@ impl Queue {
             Phase::Comparing(pieces, differs) => {
                 *differs |= !is_at(pieces, offset, bytes);
             }
-            Phase::Filling(None) | Phase::Waiting | Phase::Submitted(_) => {}
+            Phase::Filling(None) | Phase::Held(_) | Phase::Waiting | Phase::Submitted(_) => {}
         }
     }
 
@@ -115,7 +123,7 @@ impl Queue {
     ) {
         let count = match self.stream.received(result, context.now()) {
             Ok(count) => count,
-            Err(reason) => return self.lose(reason),
+            Err(reason) => return self.lose(reason, context),
         };
         if !matches!(self.state, State::Serving) {
             return;
@@ -149,7 +157,7 @@ impl Queue {
                 Some(Event::Damaged(slot)) => found = Some(Found::Damaged(slot)),
                 Some(Event::End(end)) => found = Some(Found::End(end)),
                 // No command begins in another one's data.
-                Some(Event::Command { .. }) | None => break,
+                Some(Event::Command { .. } | Event::Refused(_)) | None => break,
             }
         }
         if let Some(open) = &mut self.open[slot.index()] {

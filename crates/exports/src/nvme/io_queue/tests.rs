@@ -1,33 +1,62 @@
-use std::ops::Range;
+mod aborting;
+mod fused;
+
+use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
 
 use evenkeel_core::{Operation, Reply, RequestError};
-use evenkeel_engine::frontend::FrontendAction;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::nvme::command::{COMPLETION_LENGTH, Completion};
+use crate::nvme::command::{COMPLETION_LENGTH, Completion, Status};
 use crate::nvme::connection::tests::host::{Host, IN_CAPSULE, ON_REQUEST, SIZE, entry, open};
-use crate::stream::RECEIVE_BUFFER;
+use crate::stream::bench::{Streaming, pattern};
+use crate::stream::{self, RECEIVE_BUFFER};
 
-const NAMESPACE: Namespace =
-    Namespace { identifier: [7; 16], size: 64 << 20, block_size: 512, is_read_only: false };
+const NAMESPACE: Namespace = Namespace {
+    identifier: [7; 16],
+    size: 64 << 20,
+    block_size: 512,
+    best_write: 4096,
+    is_read_only: false,
+};
 
-/// A queue without an engine: the test is the host, the kernel and the volume.
+impl Streaming for Queue {
+    fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    fn check_invariants(&self) {
+        self.check_invariants();
+    }
+}
+
+/// A queue of a host.
 struct Bench {
+    bench: stream::bench::Bench<Queue>,
     host: Host,
-    queue: Queue,
-    context: FrontendContext,
     is_deleted: Arc<AtomicBool>,
-    /// What the queue wants to receive into.
-    lent: Option<(BufferMut, Range<usize>)>,
-    submitted: Vec<(u64, Operation<Buffer>)>,
-    sent: Vec<u8>,
+    /// What it says of the commands that were to be aborted.
+    aborted: Receiver<(u16, bool)>,
     /// How far the bytes that were sent have been looked at.
     seen: usize,
-    ended: Option<String>,
+}
+
+impl Deref for Bench {
+    type Target = stream::bench::Bench<Queue>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.bench
+    }
+}
+
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.bench
+    }
 }
 
 impl Bench {
@@ -39,6 +68,7 @@ impl Bench {
         let (socket, _) = UnixStream::pair().unwrap();
         let is_deleted = Arc::new(AtomicBool::new(false));
         let deleted = is_deleted.clone();
+        let (told, aborted) = channel();
         let queue = IoQueue {
             connection: open(&host, true),
             namespace: NAMESPACE,
@@ -46,65 +76,14 @@ impl Bench {
             host: HostId(5),
             rest,
             deleted: Box::new(move || deleted.store(true, Ordering::Relaxed)),
+            aborted: Box::new(move |command, is_aborted| {
+                // The bench may be gone.
+                let _ = told.send((command, is_aborted));
+            }),
         };
-        let mut bench = Self {
-            host,
-            queue: Queue::new(socket.into(), queue),
-            context: FrontendContext::detached(memory),
-            is_deleted,
-            lent: None,
-            submitted: Vec::new(),
-            sent: Vec::new(),
-            seen: 0,
-            ended: None,
-        };
-        bench.event(FrontendEvent::Started);
-        bench
-    }
-
-    fn event(&mut self, event: FrontendEvent) {
-        self.queue.handle(event, &mut self.context);
-        self.queue.check_invariants();
-        for action in self.context.take_actions() {
-            assert!(self.ended.is_none(), "nothing follows the end: {action:?}");
-            match action {
-                FrontendAction::Open { .. } => {}
-                FrontendAction::Receive { memory, range, .. } => {
-                    assert!(self.lent.is_none() && !range.is_empty());
-                    self.lent = Some((memory, range));
-                }
-                FrontendAction::Send { bytes, .. } => self.sent.extend_from_slice(&bytes),
-                FrontendAction::SendBuffer { buffer, .. } => self.sent.extend_from_slice(&buffer),
-                FrontendAction::Submit { token, host, operation, .. } => {
-                    assert_eq!(host, Some(HostId(5)));
-                    self.submitted.push((token, operation));
-                }
-                FrontendAction::End { reason } => self.ended = Some(reason),
-                action => panic!("unexpected: {action:?}"),
-            }
-        }
-    }
-
-    /// The host has taken all that was sent.
-    fn drain(&mut self) {
-        let bytes = self.queue.stream.queued();
-        let descriptor = self.queue.stream.descriptor();
-        self.event(FrontendEvent::Sent { descriptor, result: Ok(bytes) });
-    }
-
-    /// The host sends bytes, of which the kernel gives at most `most` at once. Returns what the
-    /// queue has not taken.
-    fn receive<'a>(&mut self, mut bytes: &'a [u8], most: usize) -> &'a [u8] {
-        while !bytes.is_empty()
-            && let Some((mut memory, range)) = self.lent.take()
-        {
-            let count = bytes.len().min(range.len()).min(most);
-            memory[range.start..range.start + count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            let descriptor = self.queue.stream.descriptor();
-            self.event(FrontendEvent::Received { descriptor, memory, result: Ok(count) });
-        }
-        bytes
+        let queue = Queue::new(socket.into(), queue);
+        let bench = stream::bench::Bench::new(queue, Some(HostId(5)), memory);
+        Self { bench, host, is_deleted, aborted, seen: 0 }
     }
 
     fn command(&mut self, entry: &[u8; 64], data: &[u8]) {
@@ -117,13 +96,21 @@ impl Bench {
         self.event(FrontendEvent::Reply { token, result });
     }
 
+    /// The host wants a command aborted.
+    fn abort(&mut self, command: u16) {
+        self.event(FrontendEvent::Told { what: abort(command) });
+    }
+
+    /// What was said of those since the last call.
+    fn said(&self) -> Vec<(u16, bool)> {
+        self.aborted.try_iter().collect()
+    }
+
     fn data(&mut self, bytes: &[u8]) -> Result<Reply<Buffer>, RequestError> {
         // In pieces that don't end where blocks do.
         let mut pieces = Vec::new();
         for (index, piece) in bytes.chunks(300).enumerate() {
-            let mut buffer = self.context.allocate_fixed(piece.len());
-            buffer.copy_from_slice(piece);
-            pieces.push(((index * 300) as u32, buffer.freeze()));
+            pieces.push(((index * 300) as u32, self.buffer(piece)));
         }
         Ok(Reply::Data(pieces))
     }
@@ -180,11 +167,6 @@ fn disconnect(identifier: u16) -> [u8; 64] {
     let mut bytes = entry(0x7f, identifier, ON_REQUEST, 0);
     bytes[4] = 8;
     bytes
-}
-
-/// Bytes that differ from place to place.
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|index| (index * 31 + index / 256) as u8).collect()
 }
 
 /// The data of a write that the volume was given.
@@ -355,7 +337,7 @@ fn a_volume_that_has_grown_takes_more() {
     behind[40..44].copy_from_slice(&((NAMESPACE.size / 512) as u32).to_le_bytes());
     bench.command(&behind, &[]);
     assert_eq!(bench.answers(), [(3, Status::OutOfRange)]);
-    bench.queue.queue.size.fetch_add(512, Ordering::Relaxed);
+    bench.front_end.queue.size.fetch_add(512, Ordering::Relaxed);
     bench.command(&behind, &[]);
     assert!(matches!(bench.submitted[0].1, Operation::Read { offset, .. } if offset == 64 << 20));
 }
@@ -402,15 +384,46 @@ fn a_write_on_request_that_waits_for_memory_keeps_no_other_waiting() {
 fn a_write_in_a_capsule_stops_the_stream_until_there_is_memory() {
     let mut bench = Bench::new(4096);
     let host = bench.host;
-    let capsules = [1, 2].map(|id| host.capsule(&write(id, IN_CAPSULE, 8), &pattern(4096)));
-    bench.receive(&[capsules.concat(), host.flush(3)].concat(), 99_999);
-    assert_eq!(bench.submitted.len(), 1);
+    let capsules = [1, 2, 3].map(|id| host.capsule(&write(id, IN_CAPSULE, 8), &pattern(4096)));
+    bench.receive(&[capsules.concat(), host.flush(4)].concat(), 99_999);
+    // One by the volume's memory, one by the queue's own.
+    assert_eq!(bench.submitted.len(), 2);
     assert!(bench.lent.is_none());
-    bench.submitted[0].1 = Operation::Flush;
     bench.reply(Ok(Reply::Done));
-    assert_eq!(written(&bench.submitted[0].1).1, pattern(4096));
-    assert!(matches!(bench.submitted[1].1, Operation::Flush));
+    assert_eq!(written(&bench.submitted[1].1).1, pattern(4096));
+    assert!(matches!(bench.submitted[2].1, Operation::Flush));
     assert!(bench.lent.is_some());
+}
+
+/// Data that would free memory may come behind a capsule.
+#[test]
+fn a_capsule_is_taken_while_others_wait_for_memory() {
+    let list = pattern(16);
+    for (command, data) in [
+        (write(3, IN_CAPSULE, 16), pattern(8192)),
+        (on_blocks(0x05, 3, IN_CAPSULE, 8192, 16), pattern(8192)),
+        (entry(0x09, 3, IN_CAPSULE, 16), list),
+    ] {
+        let mut bench = Bench::new(8192);
+        let host = bench.host;
+        bench.command(&write(1, ON_REQUEST, 16), &[]);
+        let tag = bench.requested();
+        // These wait, and the first one's data comes last.
+        bench.command(&write(2, ON_REQUEST, 16), &[]);
+        let capsule = host.capsule(&command, &data);
+        let rest = [host.flush(5), host.data(1, tag, 0, &pattern(8192), true)].concat();
+        bench.receive(&[capsule.clone(), capsule, rest].concat(), 99_999);
+        while !bench.submitted.iter().any(|(_, it)| matches!(it, Operation::Flush)) {
+            assert_eq!(bench.submitted.len(), 1, "one capsule at a time is taken");
+            let result = match &bench.submitted[0].1 {
+                Operation::Read { .. } => bench.data(&pattern(8192)),
+                _ => Ok(Reply::Done),
+            };
+            bench.reply(result);
+        }
+        let last = bench.submitted.last().unwrap();
+        assert_eq!(written(&last.1).1, pattern(8192), "the data behind has come");
+    }
 }
 
 #[test]
@@ -425,6 +438,8 @@ fn the_host_learns_that_it_broke_the_protocol_and_begun_writes_are_awaited() {
     bench.drain();
     assert!(bench.ended.is_none(), "the volume has not done what it began");
     bench.reply(Ok(Reply::Done));
+    assert!(bench.ended.is_none(), "replicas may write it still");
+    bench.drained();
     assert!(bench.ended.is_some());
     assert_eq!(bench.pdus(), []);
 }
@@ -436,13 +451,14 @@ fn a_host_that_is_gone_is_forgotten_when_its_writes_are_done() {
         bench.command(&write(1, IN_CAPSULE, 1), &[1; 512]);
         bench.command(&write(2, ON_REQUEST, 1), &[]);
         let (memory, _) = bench.lent.take().unwrap();
-        let descriptor = bench.queue.stream.descriptor();
+        let descriptor = bench.front_end.stream.descriptor();
         bench.event(FrontendEvent::Received { descriptor, memory, result });
         let sending = Err(io_error());
         bench.event(FrontendEvent::Sent { descriptor, result: sending });
         assert!(bench.ended.is_none());
         bench.requested();
         bench.reply(Ok(Reply::Done));
+        bench.drained();
         assert!(bench.ended.is_some());
         assert_eq!(bench.pdus(), []);
     }
@@ -462,11 +478,49 @@ fn a_deleted_queue_ends_after_what_the_volume_has_begun() {
     assert!(bench.is_deleted.load(Ordering::Relaxed));
     // The second one has not begun: its data is still on its way, and is not awaited.
     assert_eq!(bench.answers(), []);
+    assert_eq!(bench.cancelled.len(), 1);
     bench.reply(Ok(Reply::Done));
-    assert_eq!(bench.answers(), [(1, Status::Success), (3, Status::Success)]);
+    assert_eq!(bench.answers(), [(1, Status::Success)], "replicas may write it still");
+    bench.drained();
+    assert_eq!(bench.answers(), [(3, Status::Success)]);
     assert!(bench.ended.is_none());
     bench.drain();
     assert_eq!(bench.ended.as_deref(), Some("the host has deleted the queue"));
+}
+
+#[test]
+fn what_no_replica_was_sent_is_cancelled_with_the_queue() {
+    let mut bench = Bench::new(1 << 20);
+    bench.command(&write(1, IN_CAPSULE, 1), &[1; 512]);
+    bench.command(&disconnect(3), &[]);
+    bench.reply(Err(RequestError::Cancelled));
+    bench.drained();
+    assert_eq!(bench.answers(), [(1, Status::QueueDeleted), (3, Status::Success)]);
+}
+
+#[test]
+fn a_queue_that_does_not_receive_learns_that_it_is_closed() {
+    let mut bench = Bench::new(1 << 20);
+    bench.command(&on_blocks(0x05, 3, IN_CAPSULE, 512, 1), &[1; 512]);
+    assert!(bench.lent.is_none(), "first it reads what it compares with");
+    bench.event(FrontendEvent::Told { what: CLOSED });
+    assert_eq!(bench.cancelled, [bench.submitted[0].0]);
+    bench.reply(Err(RequestError::Cancelled));
+    assert!(bench.ended.is_none());
+    bench.drained();
+    assert!(bench.ended.is_some() && bench.answers().is_empty());
+}
+
+#[test]
+fn what_was_read_for_a_host_that_is_lost_is_not_sent() {
+    let mut bench = Bench::new(1 << 20);
+    bench.command(&read(3, 16), &[]);
+    bench.event(FrontendEvent::Told { what: CLOSED });
+    let data = bench.data(&pattern(8192));
+    bench.reply(data);
+    assert!(bench.sent.is_empty(), "not without its header either");
+    bench.drained();
+    assert!(bench.ended.is_some());
 }
 
 #[test]
@@ -478,32 +532,30 @@ fn the_end_of_the_volume_is_told() {
     assert_eq!(bench.answers(), [(1, Status::InternalPath), (2, Status::InternalPath)]);
 }
 
-/// Lets the time of the next wake-up come, if one is wanted; whether it was.
-fn wake(bench: &mut Bench) -> bool {
-    let Some(at) = bench.queue.next_wakeup() else { return false };
-    bench.context.set_now(at);
-    bench.event(FrontendEvent::Tick);
-    true
-}
-
 #[test]
 fn a_host_that_stalls_ends_when_it_keeps_others_waiting() {
     for (memory, ends) in [(1 << 20, false), (8192, true)] {
         let mut bench = Bench::new(memory);
-        assert!(!wake(&mut bench));
+        assert!(!bench.wake());
         bench.command(&write(1, ON_REQUEST, 16), &[]);
         bench.drain();
-        assert!(wake(&mut bench));
+        assert!(bench.wake());
+        assert_eq!(bench.drains, ends);
+        assert_eq!(bench.wake(), !ends);
+        if ends {
+            bench.drained();
+        }
         assert_eq!(bench.ended.is_some(), ends);
-        assert_eq!(wake(&mut bench), !ends);
     }
     let mut bench = Bench::new(8192);
     bench.command(&read(1, 16), &[]);
-    assert!(!wake(&mut bench), "this is not the host's fault");
+    assert!(!bench.wake(), "this is not the host's fault");
     let data = bench.data(&pattern(8192));
     bench.reply(data);
     let room = bench.context.allocate(8192);
-    assert!(wake(&mut bench) && bench.ended.is_some());
+    assert!(bench.wake());
+    bench.drained();
+    assert!(bench.ended.is_some());
     drop(room);
 }
 
@@ -582,24 +634,43 @@ proptest! {
         most in 1..5000usize,
     ) {
         let mut bench = Bench::new(1 << 16);
-        for (opcode, bytes, length, in_capsule, reply) in commands {
+        for (opcode, bytes, mut length, in_capsule, reply) in commands {
             let kind = if in_capsule { IN_CAPSULE } else { ON_REQUEST };
             let mut entry = entry(opcode, u16::from(bytes[0] % 16), kind, length);
             entry[40..64].copy_from_slice(&bytes);
             entry[42..48].fill(0);
             entry[49..56].fill(0);
+            // Parts of fused operations, right and wrong; and halves that belong together.
+            entry[1] |= bytes[1] & 3;
+            if bytes[3] & 3 != 0 && matches!(bytes[1] & 3, 1 | 2) {
+                entry[0] = if bytes[1] & 3 == 1 { 0x05 } else { 0x01 };
+                entry[32..36].copy_from_slice(&512u32.to_le_bytes());
+                entry[40..64].fill(0);
+                length = 512;
+            }
             if opcode == 15 {
                 entry[..8].copy_from_slice(&disconnect(9)[..8]);
             }
             let data = if in_capsule { pattern(length.min(8192) as usize) } else { Vec::new() };
             let capsule = bench.host.capsule(&entry, &data);
             bench.receive(&capsule, most);
+            if bytes[4] & 3 == 0 {
+                bench.abort(u16::from(bytes[5] % 16));
+            }
             while bench.submitted.len() > usize::from(reply) {
+                let is_cancelled = bench.cancelled.contains(&bench.submitted[0].0);
                 let result = match &bench.submitted[0].1 {
+                    _ if is_cancelled && bytes[2] & 2 == 0 => Err(RequestError::Cancelled),
                     Operation::Read { length, .. } => bench.data(&pattern(*length as usize)),
+                    Operation::CompareAndWrite { .. } if bytes[2] & 1 == 0 => {
+                        Ok(Reply::Miscompare { at: 0 })
+                    }
                     _ => Ok(Reply::Done),
                 };
                 bench.reply(result);
+            }
+            if bench.drains && bench.submitted.is_empty() {
+                bench.drained();
             }
             bench.event(FrontendEvent::MemoryAvailable);
             if bench.ended.is_some() {

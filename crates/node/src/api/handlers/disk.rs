@@ -8,9 +8,8 @@ use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::*;
 
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
-use crate::cluster;
-use crate::node::Node;
-use crate::volumes::replicas::local;
+use crate::volumes::Node;
+use crate::volumes::replicas::{local, open};
 
 /// Disks of this node, or of all nodes.
 #[utoipa::path(get, path = "/v1/disks", tag = "disks", operation_id = "disk-list",
@@ -23,7 +22,7 @@ pub async fn list(
 ) -> Result<Json<DisksAnswer>, Refusal> {
     local::learn_names(&node).await;
     let (disks, warnings) = match query.all && !forwarded {
-        true => cluster::disks(&node).await?,
+        true => node.cluster.disks().await?,
         false => (node.blocking(|node| Ok(node.disks.list())).await?, Vec::new()),
     };
     Ok(Json(DisksAnswer { version: VERSION, disks, warnings }))
@@ -42,7 +41,7 @@ pub async fn add(
     };
     let (disk, opened) = node.blocking(add).await?;
     let found: Vec<_> = opened.iter().map(|replica| replica.newest.superblock.clone()).collect();
-    node.open_replicas(opened).await;
+    open::open_all(&node, opened).await;
     tracing::info!(disk = disk.name, path = disk.path, "a disk was added");
     let warnings = local::told_of_unwanted(&node, &found).await;
     Ok(Json(DiskAnswer { version: VERSION, disk, warnings }))

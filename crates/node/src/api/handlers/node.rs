@@ -7,16 +7,16 @@ use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::*;
 
 use crate::api::extract::{Body, Json, Path, Query, Refusal};
-use crate::certificates;
-use crate::membership;
-use crate::node::Node;
+use crate::running::Running;
+use crate::status;
+use crate::volumes::Node;
 use crate::volumes::commands::retire;
 
 /// This node.
 #[utoipa::path(get, path = "/v1/node", tag = "nodes", operation_id = "node-status",
     responses((status = 200, body = NodeAnswer), (status = "default", body = ErrorAnswer)))]
-pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeAnswer> {
-    Json(NodeAnswer { version: VERSION, node: membership::status(&node).await })
+pub async fn status(State(running): State<Running>) -> Json<NodeAnswer> {
+    Json(NodeAnswer { version: VERSION, node: status::of(&running).await })
 }
 
 /// Makes this node a member of a cluster. Joining the same one again is no error.
@@ -24,14 +24,14 @@ pub async fn status(State(node): State<Arc<Node>>) -> Json<NodeAnswer> {
     request_body = JoinRequest,
     responses((status = 200, body = NodeAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn join(
-    State(node): State<Arc<Node>>,
+    State(running): State<Running>,
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<NodeAnswer>, Refusal> {
     if let Some(token) = &request.token {
-        certificates::joining::join(&node, &request.address, token).await?;
+        running.certificates.join(&request.address, token).await?;
     }
-    membership::join(&node, &request.address, true).await?;
-    Ok(Json(NodeAnswer { version: VERSION, node: membership::status(&node).await }))
+    running.node.member.join(&request.address, true).await?;
+    Ok(Json(NodeAnswer { version: VERSION, node: status::of(&running).await }))
 }
 
 /// Makes a token by which nodes get their first certificate. On the node with the authority's key.
@@ -39,10 +39,10 @@ pub async fn join(
     request_body = InviteRequest,
     responses((status = 200, body = InviteAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn invite(
-    State(node): State<Arc<Node>>,
+    State(running): State<Running>,
     Body(request): Body<InviteRequest>,
 ) -> Result<Json<InviteAnswer>, Refusal> {
-    Ok(Json(certificates::invite(&node, &request).await?))
+    Ok(Json(running.certificates.invite(&request).await?))
 }
 
 /// Signs the certificate of a client of exports. On the node with the authority's key.
@@ -50,10 +50,10 @@ pub async fn invite(
     operation_id = "client-certificate", request_body = ClientCertificateRequest,
     responses((status = 200, body = ClientCertificateAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn client_certificate(
-    State(node): State<Arc<Node>>,
+    State(running): State<Running>,
     Body(request): Body<ClientCertificateRequest>,
 ) -> Result<Json<ClientCertificateAnswer>, Refusal> {
-    Ok(Json(certificates::certify_client(&node, &request)?))
+    Ok(Json(running.certificates.certify_client(&request)?))
 }
 
 /// Gives the cluster another name. Its nodes use it from their next heartbeat on, also those that
@@ -65,16 +65,16 @@ pub async fn rename_cluster(
     State(node): State<Arc<Node>>,
     Body(request): Body<RenameClusterRequest>,
 ) -> Result<Json<DoneAnswer>, Refusal> {
-    let message = membership::rename_cluster(&node, request.name).await?;
+    let message = node.member.rename_cluster(request.name).await?;
     Ok(Json(DoneAnswer { version: VERSION, message }))
 }
 
 /// All nodes of the cluster.
 #[utoipa::path(get, path = "/v1/nodes", tag = "nodes", operation_id = "node-list",
     responses((status = 200, body = NodesAnswer), (status = "default", body = ErrorAnswer)))]
-pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<NodesAnswer>, Refusal> {
-    let nodes = membership::list(&node).await?;
-    Ok(Json(NodesAnswer { version: VERSION, cluster: node.credentials.cluster.get(), nodes }))
+pub async fn list(State(running): State<Running>) -> Result<Json<NodesAnswer>, Refusal> {
+    let nodes = running.node.member.list().await?;
+    Ok(Json(NodesAnswer { version: VERSION, cluster: running.credentials.cluster.get(), nodes }))
 }
 
 /// Removes a node from the cluster, for good: one that no volume uses, or a dead one with its

@@ -10,15 +10,14 @@ use evenkeel_format::Superblock;
 use serde::Deserialize;
 
 use crate::api::extract::{Body, Json, Path, Query, Refusal};
-use crate::certificates;
 use crate::coordinator::{Answer, Caller, Request, from_hex};
 use crate::disks::NewReplica;
-use crate::membership;
-use crate::node::Node;
 use crate::peer::requests::{
     CreateReplica, MakeRoom, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
     WantedCertificate,
 };
+use crate::running::Running;
+use crate::volumes::Node;
 use crate::volumes::commands::assemble::{PIECE, read_piece};
 use crate::volumes::replicas::found;
 use crate::volumes::replicas::{local, sweep};
@@ -31,13 +30,13 @@ pub struct FoundQuery {
 }
 
 pub async fn coordinator(
-    State(node): State<Arc<Node>>,
+    State(running): State<Running>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<Request>,
 ) -> Result<Json<Answer>, Refusal> {
     let what = "the coordinator cannot be asked here";
-    let Some(embedded) = node.embedded.clone() else {
-        let why = format!("node {} does not serve it", node.identity.name);
+    let Some(embedded) = running.embedded.clone() else {
+        let why = format!("node {} does not serve it", running.node.identity.name);
         let advice = "Ask the node with `here = true` under [coordinator]";
         return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice).into());
     };
@@ -55,7 +54,7 @@ pub async fn coordinator(
 
 /// What the caller says of the members does not count: the coordinator is asked.
 pub async fn removed(State(node): State<Arc<Node>>) -> Result<Json<()>, Refusal> {
-    if membership::refresh(&node).await {
+    if node.member.refresh().await {
         return Ok(Json(()));
     }
     let what = format!("node {} cannot learn who was removed", node.identity.name);
@@ -65,12 +64,12 @@ pub async fn removed(State(node): State<Arc<Node>>) -> Result<Json<()>, Refusal>
 }
 
 pub async fn certificate(
-    State(node): State<Arc<Node>>,
+    State(running): State<Running>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<WantedCertificate>,
 ) -> Result<Json<NewCertificate>, Refusal> {
     let key = request.key().ok_or_else(|| bad("no public key"))?;
-    Ok(Json(certificates::certify(&node, &caller, &key).await?))
+    Ok(Json(running.certificates.certify(&caller, &key).await?))
 }
 
 pub async fn create_replica(

@@ -8,7 +8,7 @@ use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::*;
 
 use crate::api::extract::{Forwarded, Json, Path, Query, Refusal};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::commands::{assemble, plan, reservation, retire, stop};
 
 /// What the removal of a node from the cluster would take away.

@@ -7,8 +7,7 @@ use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::*;
 
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
-use crate::cluster;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::exports::{self, Ended};
 use crate::volumes::attachment::{export, leftovers, nvme};
 use crate::volumes::commands::{
@@ -51,7 +50,7 @@ pub async fn status(
     if !forwarded {
         leftovers::tell(&node, std::slice::from_mut(&mut volume)).await;
     }
-    let warnings = cluster::isolation(&node).into_iter().collect();
+    let warnings = node.cluster.isolation().into_iter().collect();
     Ok(Json(VolumeAnswer { version: VERSION, volume, message: None, warnings }))
 }
 

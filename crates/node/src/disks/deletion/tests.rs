@@ -104,15 +104,15 @@ fn a_replica_whose_file_is_gone_is_forgotten_without_it() {
     let aside = place.disk.join("aside");
     std::fs::rename(&made.path, &aside).unwrap();
     assert_eq!(disks.newest_view(replica), None, "nobody has noticed that it is gone");
-    for look in disks.begin_looks() {
-        disks.note_seen(look.carry_out());
+    for look in disks.looks().begin() {
+        disks.looks().note_seen(look.carry_out());
     }
-    assert!(disks.file_gone(replica).is_some());
+    assert!(disks.looks().file_gone(replica).is_some());
     assert_eq!(disks.newest_view(replica).as_ref(), Some(&made.newest.superblock.view));
     // It comes back in the last moment: this time nobody has asked what is in it.
     std::fs::rename(&aside, &made.path).unwrap();
     assert!(disks.delete_replica(replica).unwrap());
-    assert_eq!((disks.list()[0].replicas.len(), disks.files_gone().len()), (0, 0));
+    assert_eq!((disks.list()[0].replicas.len(), disks.looks().files_gone().len()), (0, 0));
     assert!(made.path.exists());
 }
 

@@ -1,3 +1,6 @@
+use evenkeel_core::ReplicaId;
+
+use super::super::Disks;
 use super::super::tests::{new, node, place};
 use super::*;
 
@@ -12,7 +15,12 @@ fn an_error_of_a_disk_is_told_with_its_volume_until_the_replica_is_opened_anew_a
     assert_eq!(told(&disks), None);
     let now = Instant::now();
     let note = |replica, kind, after| {
-        let line = disks.note_error(replica, kind, "Input/output error (os error 5)", now + after);
+        let line = disks.in_engine().note_error(
+            replica,
+            kind,
+            "Input/output error (os error 5)",
+            now + after,
+        );
         line.map(|left_out| left_out.to_string())
     };
     let (first, second) = (Some(String::new()), Duration::from_secs(1));

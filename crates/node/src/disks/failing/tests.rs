@@ -3,9 +3,9 @@ use std::collections::BTreeSet;
 use evenkeel_api::types::DiskState;
 use evenkeel_core::BootId;
 
-use super::super::Unserved;
 use super::super::presence::{Due, Look};
 use super::super::tests::{new, node, place};
+use super::super::{Disks, Found, Risk, Unserved};
 use super::*;
 use crate::state::lock_file;
 
@@ -25,24 +25,24 @@ fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() 
     let is_locked = || lock_file(&place.disk.join(".evenkeel.lock")).unwrap().is_err();
     let serial = disks.lock()[0].serial;
     let look = |fails| {
-        let looks = disks.begin_looks();
-        looks.into_iter().find_map(|look| disks.note_seen(look.carried_out(fails)))
+        let looks = disks.looks().begin();
+        looks.into_iter().find_map(|look| disks.looks().note_seen(look.carried_out(fails)))
     };
     assert_eq!((look(true), look(false), look(true)), (None, None, None), "one error may pass");
-    assert_eq!(disks.served_of_failing(serial), []);
+    assert_eq!(disks.failing().served_of(serial), []);
     assert_eq!(look(true), Some(Due::LetGo(serial)));
-    assert_eq!(disks.served_of_failing(serial), [(superblock.volume, superblock.replica)]);
+    assert_eq!(disks.failing().served_of(serial), [(superblock.volume, superblock.replica)]);
 
     assert!(is_locked());
     let was = made.boot(BootId(7));
     drop(made);
-    disks.let_go(serial, &[superblock.replica]);
+    disks.failing().let_go(serial, &[superblock.replica]);
     assert!(!is_locked(), "nothing of it is open any more");
     let (state, problem) = listed(&disks);
     assert_eq!(state, DiskState::Failing);
     assert!(problem.unwrap().contains("mount it again"));
     assert!(!disks.is_open(superblock.replica));
-    disks.let_go(serial, &[superblock.replica]);
+    disks.failing().let_go(serial, &[superblock.replica]);
     // It is removed if what is on it is of no use any more.
     let closed = disks.closed_on("disk1");
     assert_eq!(closed, [(superblock.replica, superblock.volume)]);
@@ -90,10 +90,10 @@ fn one_at_a_time_lets_go_of_a_disk() {
     assert!(!begins().0, "one look may pass");
     let (true, serial) = begins() else { panic!("it fails") };
     assert!(!begins().0, "whoever closes it may take long");
-    disks.let_go_ended(serial);
+    disks.failing().let_go_ended(serial);
     assert!(begins().0, "the replicas could not be closed");
-    disks.let_go(serial, &[]);
-    disks.let_go_ended(serial);
+    disks.failing().let_go(serial, &[]);
+    disks.failing().let_go_ended(serial);
     assert!(!begins().0, "nothing is open any more");
 }
 
@@ -106,22 +106,22 @@ fn a_replica_on_a_read_only_file_system_is_closed_unless_somebody_reads_it() {
     let superblock = made.newest.superblock.clone();
     let (replica, serial) = (superblock.replica, disks.lock()[0].serial);
     let look = || {
-        let looks = disks.begin_looks();
-        looks.into_iter().find_map(|look| disks.note_seen(look.carried_out_read_only()))
+        let looks = disks.looks().begin();
+        looks.into_iter().find_map(|look| disks.looks().note_seen(look.carried_out_read_only()))
     };
     assert_eq!(look(), Some(Due::LetGo(serial)), "that does not pass");
     assert_eq!(look(), None, "somebody does so already");
-    assert_eq!(disks.served_of_failing(serial), [(superblock.volume, replica)]);
-    assert!(disks.can_be_read(serial));
-    disks.let_go(serial, &[]);
-    disks.let_go_ended(serial);
+    assert_eq!(disks.failing().served_of(serial), [(superblock.volume, replica)]);
+    assert!(disks.failing().can_be_read(serial));
+    disks.failing().let_go(serial, &[]);
+    disks.failing().let_go_ended(serial);
     assert!(disks.is_open(replica) && disks.why_not_served(replica).is_none());
     let risk = disks.risk(replica).unwrap();
     assert!(risk.is_read_only() && risk.why().contains("its file system is read-only"), "{risk:?}");
 
     assert_eq!(look(), Some(Due::LetGo(serial)));
     drop(made);
-    disks.let_go(serial, &[replica]);
+    disks.failing().let_go(serial, &[replica]);
     assert_eq!(listed(&disks).0, DiskState::Failing);
     let why = disks.why_not_served(replica).unwrap();
     assert!(!why.passes(), "somebody has to see to the disk");
@@ -132,6 +132,67 @@ fn a_replica_on_a_read_only_file_system_is_closed_unless_somebody_reads_it() {
     let opened: Vec<_> = due.into_iter().flat_map(|probe| disks.open_again(probe)).collect();
     assert_eq!((opened.len(), listed(&disks)), (1, (DiskState::Serving, None)));
     assert_eq!(disks.risk(replica), None);
+}
+
+#[test]
+fn a_deleted_file_is_told_before_and_after_its_read_only_disk_is_let_go_of() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial);
+    std::fs::remove_file(&made.path).unwrap();
+    let looks = disks.looks().begin();
+    let due =
+        looks.into_iter().find_map(|look| disks.looks().note_seen(look.carried_out_read_only()));
+    assert_eq!(due, Some(Due::LetGo(serial)));
+    let risk = disks.risk(replica).unwrap();
+    assert!(matches!(risk, Risk::FileGoneReadOnly(_)), "{risk:?}");
+    let (gone, read_only) =
+        (risk.why().find("there is no file at /"), risk.why().find("its file system is read-only"));
+    assert!(gone.is_some() && gone < read_only, "the worse is said first: {risk:?}");
+
+    drop(made);
+    disks.failing().let_go(serial, &[replica]);
+    for round in ["closed", "tried again in vain"] {
+        let why = disks.why_not_served(replica).unwrap();
+        assert!(matches!(why, Unserved::Gone(_)), "{round}: {why:?}");
+        let why = why.to_string();
+        let (gone, read_only) =
+            (why.find("there is no file at /"), why.find("its file system is read-only"));
+        assert!(gone.is_some() && read_only.is_some() && gone < read_only, "{round}: {why}");
+        let mut entries = disks.lock();
+        let entry = &mut entries[0];
+        let retry = Retry::first(Instant::now());
+        entry.state = EntryState::Opening(Trouble::ReadOnly, retry);
+        let (serial, record, opened) = (entry.serial, entry.record.clone(), Err(Trouble::ReadOnly));
+        drop(entries);
+        let found = Found { serial, record, opened, replicas: vec![], glimpsed: vec![] };
+        disks.take_up(found);
+    }
+}
+
+#[test]
+fn no_replica_is_called_lost_on_a_disk_that_was_away_and_fails() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial);
+    let aside = place.disk.with_extension("aside");
+    std::fs::rename(&place.disk, &aside).unwrap();
+    let look = |fails| {
+        let looks = disks.looks().begin();
+        looks.into_iter().find_map(|look| disks.looks().note_seen(look.carried_out(fails)))
+    };
+    assert_eq!(look(false), None);
+    assert!(matches!(disks.risk(replica), Some(Risk::FileGone(_))), "{:?}", disks.risk(replica));
+    std::fs::rename(&aside, &place.disk).unwrap();
+    assert_eq!((look(true), look(true)), (None, Some(Due::LetGo(serial))));
+    drop(made);
+    disks.failing().let_go(serial, &[replica]);
+    let why = disks.why_not_served(replica).unwrap();
+    assert!(!matches!(why, Unserved::Gone(_)), "its file may be there: {why:?}");
 }
 
 #[test]
@@ -152,11 +213,11 @@ fn of_a_stopped_volumes_replica_it_is_said_that_its_disk_fails() {
             true => look.carried_out(true),
             false => look.carried_out_read_only(),
         };
-        disks.begin_looks().into_iter().find_map(|look| disks.note_seen(seen(look)))
+        disks.looks().begin().into_iter().find_map(|look| disks.looks().note_seen(seen(look)))
     };
     assert_eq!(look(false), Some(Due::LetGo(serial)));
     assert!(matches!(unserved(), Unserved::Unusable(_)), "{:?}", unserved());
-    disks.let_go(serial, &[]);
+    disks.failing().let_go(serial, &[]);
     assert!(unserved().to_string().contains("its file system is read-only"), "{:?}", unserved());
     let reopen = || {
         let due = disks.due(Instant::now() + std::time::Duration::from_secs(1));
@@ -165,7 +226,7 @@ fn of_a_stopped_volumes_replica_it_is_said_that_its_disk_fails() {
     assert_eq!(reopen(), 0);
     assert!(matches!(unserved(), Unserved::Stopped(_)), "its disk is in order: {:?}", unserved());
     assert_eq!((look(true), look(true)), (None, Some(Due::LetGo(serial))));
-    disks.let_go(serial, &[]);
+    disks.failing().let_go(serial, &[]);
     assert!(matches!(unserved(), Unserved::Away(_)), "{:?}", unserved());
     assert!(unserved().to_string().contains("reports input/output errors"), "{:?}", unserved());
 }

@@ -20,7 +20,7 @@ fn a_file_becomes_longer_and_what_is_zeroed_reads_so() {
     room.zero(&(end..DATA_OFFSET + (4 << 20))).unwrap();
     made.file.read_exact_at(&mut bytes.0, end).unwrap();
     assert!(bytes.0.iter().all(|byte| *byte == 0));
-    disks.note_length(replica, 4 << 20);
+    disks.in_engine().note_length(replica, 4 << 20);
     disks.make_room(replica, 4 << 20, Recall::default()).unwrap();
 }
 

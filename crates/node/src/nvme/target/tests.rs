@@ -1,5 +1,6 @@
 use std::io::Read;
 use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
 
 use evenkeel_exports::nvme::authentication::{SECRET_LENGTH, Secret};
 
@@ -9,9 +10,13 @@ const NOW: Instant = Instant(1);
 const VOLUME: VolumeId = VolumeId(0x1234);
 const HOST: &str = "nqn.2026-11.org.example:a";
 
+const fn shown(size: Arc<AtomicU64>) -> Shown {
+    Shown { size, block_size: 512, best_write: 4096, is_read_only: false }
+}
+
 fn target(hosts: &[&str]) -> Target {
     let size = Arc::new(AtomicU64::new(1 << 20));
-    let target = Target::volume(VOLUME, 7, Shown { size, block_size: 512, is_read_only: false });
+    let target = Target::volume(VOLUME, 7, shown(size));
     permit(&target, hosts, false);
     target
 }
@@ -62,8 +67,13 @@ fn connect(target: &Target, host: &str) -> Result<(TcpStream, TcpStream, QueueNa
 }
 
 fn is_closed(end: &mut TcpStream) -> bool {
-    end.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+    end.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
     matches!(end.read(&mut [0]), Ok(0))
+}
+
+fn is_open(end: &mut TcpStream) -> bool {
+    end.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+    !matches!(end.read(&mut [0]), Ok(0))
 }
 
 #[test]
@@ -73,7 +83,7 @@ fn who_is_not_permitted_any_more_is_closed() {
     assert_eq!(target.hosts().len(), 1);
     assert_eq!(target.hosts()[0].nqn, HOST);
     permit(&target, &[HOST], false);
-    assert!(!is_closed(&mut end));
+    assert!(is_open(&mut end));
     let changes = target.changes();
     permit(&target, &["nqn.2026-11.org.example:b"], false);
     assert!(changes.has_changed().unwrap());
@@ -97,7 +107,7 @@ fn whoever_may_write_is_closed_when_it_becomes_read_only() {
 #[test]
 fn attachments_that_follow_each_other_have_other_controllers() {
     let size = Arc::new(AtomicU64::new(1 << 20));
-    let shown = Shown { size, block_size: 512, is_read_only: false };
+    let shown = shown(size);
     let mut controllers = std::collections::BTreeSet::new();
     for generation in 1020..1030 {
         let target = Target::volume(VOLUME, generation, shown.clone());
@@ -108,25 +118,118 @@ fn attachments_that_follow_each_other_have_other_controllers() {
     }
 }
 
-#[test]
-fn connections_are_bounded() {
-    let hosts: Vec<String> = (0..64).map(|n| format!("nqn.2026-11.org.example:{n}")).collect();
+/// Has a host of this name discover from this address; its end of the connection, and its queue.
+fn discover(discovery: &Target, host: &str, from: [u8; 4]) -> Result<(TcpStream, Named), Refusal> {
+    discover_as(discovery, [1; 16], host, from)
+}
+
+fn discover_as(
+    discovery: &Target,
+    identifier: [u8; 16],
+    host: &str,
+    from: [u8; 4],
+) -> Result<(TcpStream, Named), Refusal> {
+    let (end, (socket, _)) = connection();
+    let connect = Connect {
+        queue: 0,
+        size: 32,
+        without_flow_control: true,
+        keep_alive: std::time::Duration::ZERO,
+    };
+    let subsystem = Subsystem::DISCOVERY;
+    let data = ConnectData { host: identifier, controller: 0xffff, subsystem, host_name: host };
+    let connected = discovery.connect((&connect, &data), NOW, (socket, (from, 999).into()))?;
+    let Connected::Queue(name) = connected else { panic!("{connected:?}") };
+    Ok((end, name))
+}
+
+type Named = QueueName;
+
+/// Discovery, with a volume for this host.
+fn discovery() -> Target {
     let discovery = Target::discovery();
-    let mut kept = Vec::new();
-    for host in &hosts {
-        let (end, from) = connection();
-        let connect = Connect {
-            queue: 0,
-            size: 32,
-            without_flow_control: true,
-            keep_alive: std::time::Duration::ZERO,
-        };
-        let subsystem = Subsystem::DISCOVERY;
-        let data = ConnectData { host: [1; 16], controller: 0xffff, subsystem, host_name: host };
-        kept.push((end, discovery.connect((&connect, &data), NOW, from)));
+    let record = Record {
+        kind: evenkeel_exports::nvme::discovery::RecordKind::Volume,
+        subsystem: names::subsystem(VOLUME),
+        port: 1,
+        address: ([192, 0, 2, 1], 4420).into(),
+        security: evenkeel_exports::nvme::discovery::Security::None,
+        hosts: Hosts::named([HOST.to_owned()]),
+    };
+    discovery.replace(vec![record]).unwrap();
+    discovery
+}
+
+#[test]
+fn strangers_of_one_source_or_many_take_no_place_of_a_host_that_discovers() {
+    let one_source = |_| [192, 0, 2, 66];
+    let many_sources = |number: u8| [198, 51, 100, number];
+    let sources: [&dyn Fn(u8) -> [u8; 4]; 2] = [&one_source, &many_sources];
+    for source in sources {
+        let discovery = discovery();
+        let (mut known, _) = discover(&discovery, HOST, [192, 0, 2, 1]).unwrap();
+        let mut strangers = Vec::new();
+        for number in 0..200 {
+            let name = format!("nqn.2026-11.org.example:{number}");
+            let (mut end, name) = discover(&discovery, &name, source(number)).unwrap();
+            // The oldest has given way, and is gone soon.
+            if number >= 127 {
+                let (mut oldest, gone) = strangers.remove(0);
+                assert!(is_closed(&mut oldest));
+                discovery.gone(gone);
+            }
+            end.set_nonblocking(true).unwrap();
+            assert!(end.read(&mut [0]).is_err(), "who has just come is there");
+            end.set_nonblocking(false).unwrap();
+            strangers.push((end, name));
+        }
+        assert!(is_open(&mut known));
+        let (mut second, _) = discover(&discovery, HOST, [192, 0, 2, 2]).unwrap();
+        assert!(is_open(&mut second) && is_open(&mut known));
     }
-    assert_eq!(kept.iter().filter(|(_, name)| name.is_ok()).count(), 63);
-    assert_eq!(kept.pop().unwrap().1.unwrap_err(), Status::ControllerBusy.into());
+}
+
+#[test]
+fn nobody_gives_way_for_a_connect_that_is_refused() {
+    let discovery = discovery();
+    let stranger = "nqn.2026-11.org.example:x";
+    let from = [192, 0, 2, 66];
+    let mut ends: Vec<_> =
+        (0..MAX_DISCOVERING).map(|_| discover(&discovery, stranger, from).unwrap()).collect();
+    // All zeroes are nobody.
+    assert!(discover_as(&discovery, [0; 16], HOST, from).is_err());
+    for (end, _) in &mut ends {
+        end.set_nonblocking(true).unwrap();
+        assert!(end.read(&mut [0]).is_err(), "it has kept its place");
+    }
+    discover(&discovery, HOST, from).unwrap();
+    ends[0].0.set_nonblocking(false).unwrap();
+    assert!(is_closed(&mut ends[0].0));
+}
+
+#[test]
+fn who_takes_a_hosts_name_takes_none_of_its_places() {
+    let discovery = discovery();
+    let (mut known, _) = discover(&discovery, HOST, [192, 0, 2, 1]).unwrap();
+    let mut liars = Vec::new();
+    for number in 0..200 {
+        let from = if number % 2 == 0 { [192, 0, 2, 66] } else { [192, 0, 2, 67] };
+        liars.push(discover(&discovery, HOST, from));
+        // Their connections last until these notice, of which there is a bound.
+        if let Some(Err(refusal)) = liars.last() {
+            assert_eq!(*refusal, Status::ControllerBusy.into());
+            let gone = liars.remove(0).unwrap();
+            discovery.gone(gone.1);
+        }
+    }
+    assert!(is_open(&mut known));
+    let gone = liars.remove(0).unwrap();
+    discovery.gone(gone.1);
+    let (mut second, _) = discover(&discovery, HOST, [192, 0, 2, 2]).unwrap();
+    assert!(is_open(&mut second));
+    // All places are those of hosts that an export names: a stranger gets none.
+    let refused = discover(&discovery, "nqn.2026-11.org.example:x", [192, 0, 2, 3]);
+    assert_eq!(refused.unwrap_err(), Status::ControllerBusy.into());
 }
 
 #[test]
@@ -139,7 +242,7 @@ fn whose_keys_are_others_is_closed_and_comes_again_by_the_new_ones() {
     target.gone(name);
     let (mut end, _kept, _) = connect(&target, HOST).unwrap();
     permit_by(&target, HOST, &keys(1));
-    assert!(!is_closed(&mut end), "they are the same");
+    assert!(is_open(&mut end), "they are the same");
     permit_by(&target, HOST, &keys(2));
     assert!(is_closed(&mut end));
 }
@@ -171,4 +274,52 @@ fn who_proves_what_counts_no_more_gets_in_no_more() {
     permit_by(&target, HOST, &before);
     target.open((name, &parties.keys), asked, NOW, again()).unwrap();
     assert_eq!(target.hosts().len(), 1);
+}
+
+/// How a queue is told things, and what it is told.
+fn telling() -> (Tell, Receiver<u64>) {
+    let (told, hears) = channel();
+    (Box::new(move |what| told.send(what).unwrap()), hears)
+}
+
+#[test]
+fn a_queue_is_told_that_it_is_closed_also_before_the_engine_has_it() {
+    let target = target(&[HOST]);
+    let (_end, _kept, first) = connect(&target, HOST).unwrap();
+    let (_end, _kept, second) = connect(&target, HOST).unwrap();
+    let (tell, hears) = telling();
+    target.serves((first, target.number(first).unwrap()), tell);
+    assert!(hears.try_recv().is_err());
+    target.end();
+    assert_eq!(hears.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
+    let (tell, hears) = telling();
+    target.serves((second, target.number(second).unwrap()), tell);
+    assert_eq!(hears.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
+}
+
+#[test]
+fn a_queue_that_its_host_deletes_is_left_to_answer() {
+    let target = target(&[HOST]);
+    let (mut end, _kept, name) = connect(&target, HOST).unwrap();
+    let (tell, hears) = telling();
+    target.disconnect(name);
+    target.serves((name, target.number(name).unwrap()), tell);
+    target.end();
+    assert!(hears.try_recv().is_err() && is_open(&mut end));
+}
+
+#[test]
+fn a_queue_gets_nothing_of_one_of_the_same_name_that_is_gone() {
+    let target = target(&[HOST]);
+    let (_end, _kept, name) = connect(&target, HOST).unwrap();
+    let number = target.number(name).unwrap();
+    let (old, hears) = telling();
+    target.gone(name);
+    assert_eq!(target.number(name), None);
+    // Names come again when all others have been used.
+    let (_end, (socket, from)) = connection();
+    target.lock().insert(name, socket, from);
+    target.serves((name, number), old);
+    target.lock().queues.get_mut(&name).unwrap().close();
+    assert!(hears.try_recv().is_err());
 }

@@ -6,11 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use evenkeel_core::primary::{Command, Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, View, VolumeId};
-use evenkeel_engine::FrontendId;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -19,7 +17,8 @@ use super::end::take_away;
 use super::lifecycle::{Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
 use super::wanted::until_told;
 use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
-use crate::node::Node;
+use crate::nvme::Exported;
+use crate::volumes::Node;
 use crate::volumes::{Attached, Device, Volumes, Wanted, lock};
 
 /// The actors of all volumes that are more than names here.
@@ -62,6 +61,11 @@ pub async fn turn(node: &Arc<Node>, volume: VolumeId) -> Turn {
     // The other end is dropped only with the daemon.
     let _ = granted.await;
     turn
+}
+
+/// Whether somebody waits for its turn to change the volume.
+pub fn is_turn_awaited(node: &Node, volume: VolumeId) -> bool {
+    lock(&node.volumes.actors).of.get(&volume).is_some_and(|actor| !actor.waiting.is_empty())
 }
 
 /// One input of a volume's machine, and what follows from it.
@@ -370,12 +374,6 @@ impl Volumes {
         self.ask(volume, Lifecycle::lacking).flatten()
     }
 
-    /// Whether it is exported here by NVMe over TCP for this host, or is to be.
-    pub(crate) fn is_nvme_wanted(&self, volume: VolumeId, host: &str) -> bool {
-        let hosts = self.ask(volume, Lifecycle::nvme_hosts).flatten().unwrap_or_default();
-        hosts.iter().any(|permitted| permitted == host)
-    }
-
     /// The volume of this name or identity that is to be attached here again.
     pub(in crate::volumes) fn awaited_by_name(&self, name: &str) -> Option<VolumeId> {
         let actors = lock(&self.actors);
@@ -415,11 +413,6 @@ impl Volumes {
         actors.of.values_mut().for_each(|actor| actor.machine.close());
     }
 
-    /// A name for a front end, never used twice.
-    pub fn next_frontend(&self) -> FrontendId {
-        FrontendId(self.frontends.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// What the state directory is to have: how the next daemon attaches volumes, and which ones
     /// the coordinator does not know to be wanted here no more. Whoever asks saves it.
     pub(super) fn take_kept(&self) -> (Vec<Wanted>, Vec<VolumeId>) {
@@ -431,5 +424,16 @@ impl Volumes {
             !actor.machine.is_idle()
         });
         (remembered, untold)
+    }
+}
+
+impl Exported for Volumes {
+    fn is_wanted(&self, volume: VolumeId, host: &str) -> bool {
+        let hosts = self.ask(volume, Lifecycle::nvme_hosts).flatten().unwrap_or_default();
+        hosts.iter().any(|permitted| permitted == host)
+    }
+
+    fn name(&self, volume: VolumeId) -> Option<String> {
+        self.get(volume).map(|attached| attached.name().to_owned())
     }
 }

@@ -14,9 +14,8 @@ use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 use super::actor::{self, Turn, turn};
 use super::lifecycle::Awaited;
 use super::{device, export, nvme, start, wanted};
-use crate::admission;
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::{ATTACHED, Attached, Wanted, lookup, messages};
 
 /// The pause between attempts: the first, doubled each time up to the second.
@@ -36,7 +35,7 @@ pub fn load(node: &Arc<Node>) {
 
 /// Attaches what the coordinator says is wanted here though this node has forgotten it.
 pub async fn resume(node: Arc<Node>) {
-    if admission::admitted(&node).await {
+    if node.admission.admitted().await {
         await_what_is_wanted(&node).await;
     }
 }
@@ -73,11 +72,7 @@ fn await_remembered(node: &Arc<Node>) {
 /// What the coordinator says is wanted here. It knows, too, what an attach was about to save when
 /// the daemon died, and outlives a state directory whose list was lost.
 async fn await_what_is_wanted(node: &Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
-    let stored = tokio::select! {
-        stored = all_volumes(node) => stored,
-        _ = stopping.wait_for(|stopping| *stopping) => return,
-    };
+    let Some(stored) = node.unless_stopping(all_volumes(node)).await else { return };
     let here = node.identity.node.to_string();
     for record in stored.into_iter().map(|stored| stored.record) {
         let shown = record.wanted_on.get(&here).cloned().flatten();
@@ -113,16 +108,12 @@ async fn all_volumes(node: &Node) -> Vec<StoredVolume> {
 
 /// Tries until the volume is attached and shown, nobody wants it any more, or the daemon ends.
 pub(super) async fn until_attached(node: Arc<Node>, volume: VolumeId) {
-    let mut stopping = node.stopping.subscribe();
     let tries = async {
-        if admission::admitted(&node).await {
+        if node.admission.admitted().await {
             try_repeatedly(&node, volume).await;
         }
     };
-    tokio::select! {
-        () = tries => {}
-        _ = stopping.wait_for(|stopping| *stopping) => {}
-    }
+    let _ = node.unless_stopping(tries).await;
 }
 
 async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
@@ -209,7 +200,7 @@ async fn try_once(
     wanted::changed(node, &turn).await;
     shown.map_err(|error| {
         let text = format!("{error}; it is tried again until it succeeds");
-        node.warn_until_shown(volume, text);
+        node.warnings.warn_until_shown(volume, text);
         Failed::Waits(error)
     })
 }

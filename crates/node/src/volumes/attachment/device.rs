@@ -6,7 +6,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_attach::{AttachError, Options, Place, StillUsed};
 
 use super::actor::Turn;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::{Attached, Device};
 
 pub(in crate::volumes) fn place(node: &Node) -> Place {
@@ -29,7 +29,7 @@ pub(in crate::volumes) async fn make_device(
         resume,
     };
     let (data, volume) = (node.data.clone(), attached.id);
-    let (frontend, runtime) = (node.volumes.next_frontend(), tokio::runtime::Handle::current());
+    let (frontend, runtime) = (node.data.next_frontend(), tokio::runtime::Handle::current());
     let what = what.to_owned();
     // Until the device is made, or not, it is this one's turn, whoever waits for that.
     let (turn, shown_of) = (turn.clone(), attached.clone());

@@ -9,7 +9,7 @@ use super::actor::Turn;
 use super::device::{device_error, place};
 use super::lifecycle::{Over, Phase};
 use super::wanted;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::{Attached, verdict};
 
 /// How long a detach may take before it is reported as still going on.

@@ -7,18 +7,15 @@ use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_engine::FrontendId;
 use evenkeel_exports::nbd;
 use evenkeel_trust::names;
-use hyper::Method;
 
-use super::actor::{Turn, turn};
-use super::exports::{Place, place};
-use super::wanted;
-use crate::cluster;
+use super::actor::Turn;
+use super::exporting::{self, Asked, Begun};
 use crate::config::{Config, check};
 use crate::nbd::FRONTEND;
-use crate::node::Node;
 use crate::peer::tls;
-use crate::volumes::lookup::{There, forward, moved};
-use crate::volumes::{Attached, Phase, WantedNbd};
+use crate::volumes::Node;
+use crate::volumes::lookup::moved;
+use crate::volumes::{Attached, WantedNbd};
 
 /// Most names of clients of one export: they are kept beside the volume's view.
 const MAX_CLIENT_NAMES: usize = 64;
@@ -33,33 +30,19 @@ pub async fn export(
     request: ExportNbdRequest,
     forwarded: bool,
 ) -> Result<ExportAnswer, ApiError> {
-    let what = format!("cannot export volume {volume}");
-    match place(node, &what, volume, forwarded).await? {
-        Place::Here(attached) => {
-            let what = format!("cannot export volume {}", attached.name());
-            let turn = turn(node, attached.id).await;
-            if !node.volumes.holds(&attached) || attached.phase() != Phase::Attached {
-                return Err(moved(&what));
-            }
-            let ExportNbdRequest { tcp, read_only, clients } = request;
-            let nbd = WantedNbd { tcp, read_only, clients };
-            start(node, &turn, &attached, nbd, &what).await?;
-            turn.save().await;
-            wanted::changed(node, &turn).await;
-            let status = node.data.volume_status(attached.id).await;
-            let frontends = status.map(|status| status.frontends).unwrap_or_default();
-            let export = of(node, &attached, &frontends);
-            let export = export.ok_or_else(|| moved(&what))?;
-            Ok(ExportAnswer { version: VERSION, export, nvme_secrets: Vec::new() })
-        }
-        Place::There(there) => {
-            let (found, target) = &*there;
-            let path = routes::fill(routes::EXPORT_NBD, &[&found.stored.record.id]);
-            let (body, deadline) = (Some(&request), cluster::COMMAND);
-            let there = There { found, target, what: &what };
-            forward(node, there, Method::POST, &path, body, deadline).await
-        }
-    }
+    let asked = (routes::EXPORT_NBD, &request);
+    let Begun { attached, turn, what } =
+        match exporting::begin(node, volume, asked, forwarded).await? {
+            Asked::Here(begun) => begun,
+            Asked::There(answer) => return Ok(*answer),
+        };
+    let ExportNbdRequest { tcp, read_only, clients } = request;
+    start(node, &turn, &attached, WantedNbd { tcp, read_only, clients }, &what).await?;
+    exporting::changed(node, &turn).await;
+    let status = node.data.volume_status(attached.id).await;
+    let frontends = status.map(|status| status.frontends).unwrap_or_default();
+    let export = of(node, &attached, &frontends).ok_or_else(|| moved(&what))?;
+    Ok(ExportAnswer { version: VERSION, export, nvme_secrets: Vec::new() })
 }
 
 /// Makes the export's sockets.
@@ -70,7 +53,7 @@ pub(in crate::volumes) async fn start(
     shown: WantedNbd,
     what: &str,
 ) -> Result<(), ApiError> {
-    if shown.tcp && node.nbd.tcp.is_empty() {
+    if shown.tcp && node.nbd.tcp().is_empty() {
         return Err(ApiError::new(
             ErrorCode::NotSupported,
             what,
@@ -89,7 +72,7 @@ pub(in crate::volumes) async fn start(
         fast_zeroes: false,
     };
     let permitted = shown.tcp.then(|| shown.clients.clone());
-    let served = node.nbd.export(node, export, permitted).await;
+    let served = node.nbd.export(export, permitted).await;
     served.map_err(|why| {
         let advice = "Repair what is in the way, then export again";
         ApiError::new(ErrorCode::System, what, why, advice)
@@ -169,7 +152,7 @@ pub(in crate::volumes) fn of(
 ) -> Option<Export> {
     let wanted = attached.nbd()?;
     let socket = node.nbd.socket(attached.name()).display().to_string();
-    let tcp = if wanted.tcp { node.nbd.tcp.clone() } else { Vec::new() };
+    let tcp = if wanted.tcp { node.nbd.tcp().to_vec() } else { Vec::new() };
     let tls = wanted.tcp && node.nbd.is_tls();
     let scheme = if tls { "nbds" } else { "nbd" };
     let name = attached.name();

@@ -1,4 +1,4 @@
-//! What exports of all kinds have in common: where a volume is attached, and their end.
+//! The exports of a volume, of all kinds: their end, and how they are told.
 
 use std::sync::Arc;
 
@@ -8,43 +8,11 @@ use evenkeel_engine::FrontendId;
 use hyper::Method;
 
 use super::actor::turn;
-use super::{export, nvme, wanted};
-use crate::cluster;
-use crate::coordinator::NodeLiveness;
-use crate::node::Node;
+use super::exporting::{self, Place, place};
+use super::{export, nvme};
 use crate::volumes::Attached;
-use crate::volumes::lookup::{Found, There, find, forward, member, moved, primary_elsewhere};
-
-/// Where a volume is attached.
-pub(super) enum Place {
-    Here(Arc<Attached>),
-    There(Box<(Found, NodeLiveness)>),
-}
-
-pub(super) async fn place(
-    node: &Node,
-    what: &str,
-    volume: &str,
-    forwarded: bool,
-) -> Result<Place, ApiError> {
-    if let Some(attached) = node.volumes.by_name(volume) {
-        return Ok(Place::Here(attached));
-    }
-    let found = find(node, what, volume).await?;
-    match primary_elsewhere(node, &found.view) {
-        Some(_) if forwarded => Err(moved(what)),
-        Some(elsewhere) => {
-            let target = member(node, what, elsewhere)?;
-            Ok(Place::There(Box::new((found, target))))
-        }
-        None => Err(ApiError::new(
-            ErrorCode::NotAttached,
-            what,
-            "the volume is not attached",
-            "Attach it first, by `evenkeel attach`",
-        )),
-    }
-}
+use crate::volumes::Node;
+use crate::volumes::lookup::moved;
 
 /// Which exports end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,12 +63,9 @@ pub async fn end(
     })?;
     match place {
         Place::Here(attached) => end_here(node, &attached, ended).await,
-        Place::There(there) => {
-            let (found, target) = &*there;
-            let path = routes::fill(ended.route(), &[&found.stored.record.id]);
-            let (method, deadline) = (Method::DELETE, cluster::COMMAND);
-            let there = There { found, target, what: &what };
-            forward::<(), _>(node, there, method, &path, None, deadline).await
+        Place::There(elsewhere) => {
+            let to = (Method::DELETE, ended.route());
+            elsewhere.ask::<(), _>(node, to, None, &what).await
         }
     }
 }
@@ -122,8 +87,7 @@ async fn end_here(
         let advice = "See `evenkeel volume status`";
         return Err(ApiError::new(ErrorCode::NoSuchExport, what, why, advice));
     }
-    turn.save().await;
-    wanted::changed(node, &turn).await;
+    exporting::changed(node, &turn).await;
     let by = ended.words();
     let message = format!("volume {} is not exported{by} any more", attached.name());
     Ok(DoneAnswer { version: VERSION, message })

@@ -15,8 +15,7 @@ use evenkeel_attach::{CleanedUp, Filesystems, Record, StillUsed};
 
 use super::actor::turn;
 use super::device::{device_error, place};
-use crate::admission;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lock;
 use crate::volumes::lookup::find;
 
@@ -131,9 +130,8 @@ async fn told(node: &Arc<Node>) -> Vec<Told> {
 
 /// Looks for what an earlier daemon has left, until nothing is left of which nobody takes care.
 pub async fn clean(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
     let cleans = async {
-        if !admission::admitted(&node).await {
+        if !node.admission.admitted().await {
             return;
         }
         loop {
@@ -149,10 +147,7 @@ pub async fn clean(node: Arc<Node>) {
             }
         }
     };
-    tokio::select! {
-        () = cleans => {}
-        _ = stopping.wait_for(|stopping| *stopping) => {}
-    }
+    let _ = node.unless_stopping(cleans).await;
 }
 
 /// What other daemons have noted.

@@ -6,16 +6,14 @@ use evenkeel_api::types::{
     Export, ExportAnswer, ExportNvmeRequest, NvmeAuthenticated, NvmeExport, VERSION,
 };
 use evenkeel_api::{ApiError, ErrorCode, routes};
-use hyper::Method;
 
-use super::actor::{Turn, turn};
-use super::exports::{Place, place};
-use super::{nvme_secrets, wanted};
-use crate::cluster;
-use crate::node::Node;
+use super::actor::Turn;
+use super::exporting::{self, Asked, Begun};
+use super::nvme_secrets;
 use crate::nvme::{self, names};
-use crate::volumes::lookup::{There, forward, moved};
-use crate::volumes::{Attached, Phase, WantedNvme};
+use crate::volumes::Node;
+use crate::volumes::lookup::moved;
+use crate::volumes::{Attached, WantedNvme};
 
 /// Most hosts of one export: they are kept beside the volume's view.
 const MAX_HOSTS: usize = 64;
@@ -30,30 +28,18 @@ pub async fn export(
     request: ExportNvmeRequest,
     forwarded: bool,
 ) -> Result<ExportAnswer, ApiError> {
-    let what = format!("cannot export volume {volume}");
-    match place(node, &what, volume, forwarded).await? {
-        Place::Here(attached) => {
-            let what = format!("cannot export volume {}", attached.name());
-            let turn = turn(node, attached.id).await;
-            if !node.volumes.holds(&attached) || attached.phase() != Phase::Attached {
-                return Err(moved(&what));
-            }
-            let before = attached.nvme().or_else(|| missing(node, &attached));
-            let (shown, nvme_secrets) = nvme_secrets::wanted(request, before.as_ref(), &what)?;
-            start(node, &turn, &attached, shown, &what).await?;
-            turn.save().await;
-            wanted::changed(node, &turn).await;
-            let export = of(node, &attached).ok_or_else(|| moved(&what))?;
-            Ok(ExportAnswer { version: VERSION, export, nvme_secrets })
-        }
-        Place::There(there) => {
-            let (found, target) = &*there;
-            let path = routes::fill(routes::EXPORT_NVME, &[&found.stored.record.id]);
-            let (body, deadline) = (Some(&request), cluster::COMMAND);
-            let there = There { found, target, what: &what };
-            forward(node, there, Method::POST, &path, body, deadline).await
-        }
-    }
+    let asked = (routes::EXPORT_NVME, &request);
+    let Begun { attached, turn, what } =
+        match exporting::begin(node, volume, asked, forwarded).await? {
+            Asked::Here(begun) => begun,
+            Asked::There(answer) => return Ok(*answer),
+        };
+    let before = attached.nvme().or_else(|| missing(node, &attached));
+    let (shown, nvme_secrets) = nvme_secrets::wanted(request, before.as_ref(), &what)?;
+    start(node, &turn, &attached, shown, &what).await?;
+    exporting::changed(node, &turn).await;
+    let export = of(node, &attached).ok_or_else(|| moved(&what))?;
+    Ok(ExportAnswer { version: VERSION, export, nvme_secrets })
 }
 
 /// Makes the export. Hosts that it is not for any more are disconnected.
@@ -79,6 +65,7 @@ pub(in crate::volumes) async fn start(
     let as_namespace = nvme::Shown {
         size: attached.shared_size(),
         block_size: attached.block_size,
+        best_write: attached.best_write,
         is_read_only: shown.read_only,
     };
     let generation = attached.began_after();

@@ -15,8 +15,8 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::wanted::UNTOLD;
-use crate::node::Node;
 use crate::state::{StateDirectory, StateError};
+use crate::volumes::Node;
 use crate::volumes::{ATTACHED, Volumes, Wanted, lock};
 
 /// The pause before a save that failed is tried again: the first, doubled each time up to the
@@ -128,13 +128,8 @@ fn replace<T: PartialEq + Serialize>(
 
 /// Tries until a save succeeds, or the daemon ends.
 async fn retry(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
     let mut pause = PAUSE.0;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
+    while node.pause(pause).await {
         // Somebody else may have saved meanwhile.
         if node.volumes.unsaved().is_none() || node.volumes.save_once(&node).await.is_ok() {
             return;

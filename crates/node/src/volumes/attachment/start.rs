@@ -13,11 +13,10 @@ use super::end::{END, dismantle, end, reach};
 use super::lifecycle::{NotOpened, Over, Phase, Purpose};
 use super::wanted;
 use crate::coordinator::{NoData, Shown};
-use crate::node::Node;
 use crate::random::random_incarnation;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, find, moved, place_of, places};
 use crate::volumes::{Attached, messages};
-use crate::{admission, cluster};
 
 /// How long an attach may take: dead replicas cost a deadline each, the coordinator a few seconds.
 const START: Duration = Duration::from_secs(60);
@@ -38,12 +37,12 @@ async fn start_for(
     what: &str,
     purpose: Purpose,
 ) -> Result<Arc<Attached>, ApiError> {
-    cluster::nodes(node).await;
+    node.cluster.nodes().await;
     // Not by its name: another one may have got that meanwhile.
     let found = find(node, what, &turn.volume().to_string()).await?;
     refuse_stopped(&found, what)?;
-    admission::heard_of(node).await;
-    admission::demand(node, what)?;
+    node.admission.heard_of().await;
+    node.admission.demand(what)?;
     refuse_second_primary(node, &found, what)?;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };
     let attached = Arc::new(Attached::new(&found.stored.record, &found.view, primary, purpose));
@@ -124,8 +123,8 @@ async fn not_started(
 ) -> ApiError {
     let (code, advice) = messages::attach_failed(reason, &found.stored.record.name);
     if reason == EndReason::NoData {
-        cluster::nodes(node).await;
-        let is_dead = |id| node.coordinator.node(id).is_some_and(|member| !member.alive);
+        node.cluster.nodes().await;
+        let is_dead = |id| node.coordinator.node(id).is_some_and(|member| !member.may_live);
         let silent = |mirror: &&MirrorView| mirror.in_sync().all(|replica| is_dead(replica.node));
         if let Some(mirror) = found.view.mirrors.iter().find(silent) {
             let name = |replica| places(node, found, replica)[0].clone();

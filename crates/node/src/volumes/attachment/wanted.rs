@@ -1,4 +1,5 @@
-//! Where volumes are meant to be attached: what the coordinator is told of that, and what it says.
+//! Where volumes are meant to be attached: what the node reports of that, and what the coordinator
+//! answers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,10 +10,9 @@ use evenkeel_api::types::WantedStatus;
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{self, Turn, turn};
-use crate::admission;
 use crate::coordinator::{Answer, CallError, NodeLiveness, Request, Shown, VolumeRecord};
-use crate::node::Node;
 use crate::volumes::Attached;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, find, moved, unexpected};
 
 /// What the state directory remembers: the volumes that are not wanted here any more, of which the
@@ -45,9 +45,8 @@ pub(in crate::volumes) async fn changed(node: &Arc<Node>, turn: &Turn) {
 
 /// Tells the coordinator as soon as it answers.
 pub(super) async fn until_told(node: Arc<Node>, volume: VolumeId) {
-    let mut stopping = node.stopping.subscribe();
     let tells = async {
-        if !admission::admitted(&node).await {
+        if !node.admission.admitted().await {
             return;
         }
         let mut pause = PAUSE.0;
@@ -59,10 +58,7 @@ pub(super) async fn until_told(node: Arc<Node>, volume: VolumeId) {
             pause = (pause * 2).min(PAUSE.1);
         }
     };
-    tokio::select! {
-        () = tells => {}
-        _ = stopping.wait_for(|stopping| *stopping) => {}
-    }
+    let _ = node.unless_stopping(tells).await;
 }
 
 /// Returns true if the coordinator knows.

@@ -19,8 +19,8 @@ use evenkeel_core::{CoordinatorId, History, ReplicaId, View, VolumeId};
 use super::stop;
 use crate::clock::unix_seconds;
 use crate::coordinator::{Answer, Request, StoredVolume};
-use crate::node::Node;
 use crate::random::random_u128;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::lookup::{self, unexpected};
 

@@ -11,7 +11,7 @@ use hyper::Method;
 
 use crate::cluster;
 use crate::coordinator::{Shown, WantedNbd};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::{device_error, make_device, place};
 use crate::volumes::attachment::end::end;
@@ -37,7 +37,7 @@ pub async fn attach(
     {
         let path = routes::fill(routes::ATTACH, &[volume]);
         let (body, deadline) = (Some(&request), cluster::COMMAND);
-        let answer = cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+        let answer = node.cluster.forward(&target, Method::POST, &path, body, deadline).await;
         return answer.map_err(|error| cluster::for_what(&what, &target, error));
     }
     refuse_read_only_device(&request, &what)?;
@@ -71,7 +71,7 @@ pub async fn attach(
         device_kind: device.map(|d| d.kind),
         export: volume.exports.first().cloned(),
         volume,
-        warnings: cluster::isolation(node).into_iter().collect(),
+        warnings: node.cluster.isolation().into_iter().collect(),
     })
 }
 

@@ -20,7 +20,7 @@ use super::{create, grow, members, plan, view_change};
 use crate::config::check;
 use crate::conversions;
 use crate::coordinator::{Answer, Request};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::{Found, There, carried_out_elsewhere, find, forward, unexpected};
 use crate::volumes::replicas::make;

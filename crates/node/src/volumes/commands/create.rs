@@ -5,20 +5,17 @@ use std::sync::Arc;
 
 use evenkeel_api::types::*;
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_core::view::Cause;
 use evenkeel_core::{
-    Bitmap, CoordinatorId, Generation, Geometry, History, Incarnation, IntentLayout, Lease,
-    MirrorView, NoCoordinatorPolicy, NodeId, RebuildLimit, ReplicaId, ReplicaRecord, ReplicaState,
-    Role, View, VolumeId, settings, stripe,
+    Bitmap, CoordinatorId, Geometry, History, IntentLayout, MirrorView, NoCoordinatorPolicy,
+    NodeId, ReplicaId, ReplicaRecord, View, VolumeId, settings, stripe,
 };
 use evenkeel_format::{NAME_RULE, disk_length, is_name};
 
 use super::change::Layout;
-use crate::cluster;
 use crate::conversions;
 use crate::coordinator::{Answer, Request};
-use crate::node::Node;
 use crate::random::random_u128;
+use crate::volumes::Node;
 use crate::volumes::replicas::draft::Draft;
 use crate::volumes::replicas::make;
 use crate::volumes::replicas::place::{self, Placement};
@@ -105,7 +102,7 @@ async fn draft(
     request: &CreateVolumeRequest,
     what: &str,
 ) -> Result<Draft, ApiError> {
-    let (disks, warnings) = cluster::disks(node).await?;
+    let (disks, warnings) = node.cluster.disks().await?;
     let coordinator = node.coordinator.membership().coordinator;
     let coordinator: CoordinatorId =
         coordinator.and_then(|id| id.parse().ok()).ok_or_else(|| {
@@ -196,42 +193,22 @@ fn first_view(
             let why = format!("node {} has no proper identity", disk.node.name);
             ApiError::new(ErrorCode::System, what, why, "Compare the versions of the nodes")
         })?;
-        Ok(ReplicaRecord {
-            id: ReplicaId(random_u128()),
-            node,
-            state: ReplicaState::InSync,
-            since: Generation(1),
-            incarnation: Incarnation(0),
-            cause: Cause::None,
-            missing_since: None,
-            role: Role::Own,
-        })
+        Ok(ReplicaRecord::first(ReplicaId(random_u128()), node))
     };
     let mirror = |disks: &Vec<Disk>| {
         let replicas: Result<Vec<_>, ApiError> = disks.iter().map(record).collect();
         replicas.map(|replicas| MirrorView { replicas })
     };
+    let mirrors = disks.iter().map(mirror).collect::<Result<_, _>>()?;
+    let (volume, history) = (VolumeId(random_u128()), History(random_u128()));
     Ok(View {
-        volume: VolumeId(random_u128()),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(random_u128()),
-        coordinator,
-        epochs: Vec::new(),
-        geometry,
         protocol: conversions::core_protocol(request.protocol),
         bitmap: match request.bitmap {
             VolumeBitmap::None => Bitmap::None,
             VolumeBitmap::Internal | VolumeBitmap::Clustered => Bitmap::Internal,
         },
         intents: intents(request, geometry, what)?,
-        rebuild_limit: RebuildLimit::default(),
-        lease: Lease::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: disks.iter().map(mirror).collect::<Result<_, _>>()?,
-        primaries: Vec::new(),
+        ..View::first(volume, history, coordinator, geometry, mirrors)
     })
 }
 

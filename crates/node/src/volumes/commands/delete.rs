@@ -11,10 +11,9 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::plan;
-use crate::cluster;
 use crate::coordinator::{Answer, Request};
-use crate::node::Node;
 use crate::tasks::asker_has_gone_since;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::start::adopt;
 use crate::volumes::lookup::{Found, find, moved, primaries_elsewhere, unexpected};
@@ -140,7 +139,7 @@ pub(super) async fn refuse_attached(
     if force || found.view.primaries.is_empty() {
         return Ok(());
     }
-    cluster::nodes(node).await;
+    node.cluster.nodes().await;
     let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|member| member.may_live);
     let primaries: Vec<NodeId> = primaries_elsewhere(node, &found.view).collect();
     if let Some(primary) = primaries.iter().find(|id| may_live(id)) {

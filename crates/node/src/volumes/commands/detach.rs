@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::unclean;
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, Request};
-use crate::node::Node;
 use crate::volumes::Attached;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::{device_error, place};
 use crate::volumes::attachment::end::{END, end};
@@ -63,7 +63,7 @@ pub async fn detach(
     }
     let path = routes::fill(routes::DETACH, &[volume]);
     let (body, deadline) = (Some(&request), cluster::COMMAND);
-    let answer = cluster::forward(node, &target, Method::POST, &path, body, deadline).await;
+    let answer = node.cluster.forward(&target, Method::POST, &path, body, deadline).await;
     let there = There { found: &found, target: &target, what: &what };
     answer.map_err(|error| not_done(node, &there, error))
 }

@@ -10,7 +10,7 @@ use evenkeel_core::view::Circumstances;
 use evenkeel_core::{ReplicaId, ReplicaRecord, Role};
 
 use super::{plan, replica, view_change};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, find, places};
 use crate::volumes::status;
 

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 use super::view_change;
 use crate::cluster;
 use crate::keyed_lock::{Held, Recall};
-use crate::node::Node;
 use crate::peer::requests::{MAKE_ROOM, MakeRoom};
 use crate::volumes::Attached;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::{device, export};
 use crate::volumes::lookup::{self, Found};
@@ -132,8 +132,7 @@ async fn make_room(
     let member = lookup::member(node, what, target)?;
     let path = routes::fill(MAKE_ROOM, &[&volume.to_string(), &replica.to_string()]);
     let (method, deadline) = (Method::POST, make::CREATION);
-    let made =
-        cluster::forward::<_, bool>(node, &member, method, &path, Some(room), deadline).await;
+    let made = node.cluster.forward::<_, bool>(&member, method, &path, Some(room), deadline).await;
     made.map(drop).map_err(|error| cluster::for_what(what, &member, error))
 }
 
@@ -176,7 +175,7 @@ pub async fn here(
         let room = room.clone();
         node.blocking(move |_| room.carry_out(&task)).await?;
     }
-    node.disks.note_length(replica, length);
+    node.disks.in_engine().note_length(replica, length);
     Ok(())
 }
 

@@ -18,11 +18,10 @@ use hyper::Method;
 
 use super::{replica, view_change};
 use crate::clock::unix_seconds;
-use crate::cluster;
 use crate::coordinator::{Answer, Maker, PlacedReplica, Request};
 use crate::disks::NewReplica;
-use crate::node::Node;
 use crate::random::random_u128;
+use crate::volumes::Node;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::{
     Found, There, called, carried_out_elsewhere, find, forward, moved, places, unexpected,
@@ -143,9 +142,8 @@ async fn refuse_without_source(
     };
     let in_sync = mirror.replicas.iter().filter(|replica| replica.state == ReplicaState::InSync);
     let told = in_sync.map(|replica| {
-        let disk = replica.disk.as_deref().unwrap_or("?");
         let why = replica.reason.as_deref().unwrap_or("it does not answer");
-        format!("{}:{disk}: {why}", replica.node.name)
+        format!("{}: {why}", replica.place())
     });
     let why = format!(
         "there is no source to copy from: no in-sync replica of mirror {} answers ({})",
@@ -228,7 +226,7 @@ pub(super) async fn planned(
         Err(already) => return Ok(Err(already)),
     };
     refuse_without_source(node, found, &plan, what).await?;
-    let (disks, _) = cluster::disks(node).await?;
+    let (disks, _) = node.cluster.disks().await?;
     let disk = choose(found, &plan, &disks, what)?;
     let place = format!("{}:{}", disk.node.name, disk.name);
     match plan.role.instead_of() {
@@ -244,7 +242,7 @@ async fn one(
     plan: &Plan<'_>,
     what: &str,
 ) -> Result<(Option<String>, String), ApiError> {
-    let (disks, _) = cluster::disks(node).await?;
+    let (disks, _) = node.cluster.disks().await?;
     let disk = choose(found, plan, &disks, what)?;
     let place = format!("{}:{}", disk.node.name, disk.name);
     let target: NodeId = disk.node.id.parse().map_err(|_| {
@@ -444,7 +442,7 @@ pub(super) async fn places_of_more(
     if found.view.mirrors.iter().all(|mirror| mirror.copies().count() >= copies) {
         return Ok(Vec::new());
     }
-    let (mut disks, _) = cluster::disks(node).await?;
+    let (mut disks, _) = node.cluster.disks().await?;
     let (mut then, mut places) = (found.clone(), Vec::new());
     for mirror in 0..then.view.mirrors.len() {
         while then.view.mirrors[mirror].copies().count() < copies {

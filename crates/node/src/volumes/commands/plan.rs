@@ -18,7 +18,7 @@ use super::{delete, fewer, members, replica, view_change};
 use crate::cluster;
 use crate::conversions;
 use crate::coordinator::NodeLiveness;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::{
     Found, There, carried_out_elsewhere, find, forward, places, primary_elsewhere,

@@ -8,7 +8,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_format::{NAME_RULE, is_name};
 
 use crate::coordinator::{Answer, Request};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::lookup::{Found, find, moved, unexpected};
 use crate::volumes::status;

@@ -11,7 +11,7 @@ use hyper::Method;
 use super::view_change;
 use crate::cluster;
 use crate::coordinator::Request;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, There, called, carried_out_elsewhere, find, forward, places};
 use crate::volumes::replicas::make::delete_one;
 use crate::volumes::status;

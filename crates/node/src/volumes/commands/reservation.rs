@@ -14,7 +14,7 @@ use hyper::Method;
 use super::{plan, view_change};
 use crate::cluster;
 use crate::conversions;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, There, carried_out_elsewhere, find, forward, named};
 use crate::volumes::status;
 use crate::volumes::status::reserved::told;

@@ -18,11 +18,10 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 use super::{plan, replica};
 use crate::clock::unix_seconds;
 use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::{Found, by_names, decode, find, unexpected};
-use crate::{cluster, membership};
 
 /// How often a replica is taken out whose view has changed meanwhile, and the pause between.
 const MAX_TRIES: u32 = 8;
@@ -47,14 +46,14 @@ pub async fn plan(node: &Arc<Node>, name: &str) -> Result<PlanAnswer, ApiError> 
     };
     let (_, plan) = losses(node, &victim, &what).await?;
     let message = format!("node {} would be removed from the cluster", victim.node.name);
-    Ok(plan::answer(plan, doubted(message, cluster::hears_nobody(node))))
+    Ok(plan::answer(plan, doubted(message, node.cluster.hears_nobody())))
 }
 
 /// A coordinator that hears no other node takes all of them for dead, and may be wrong.
 fn doubted(message: String, hears_nobody: bool) -> String {
     match hears_nobody {
         true => format!(
-            "{message}; but this coordinator hears none of the other nodes: it may be cut off itself. See that they are down before you say yes"
+            "{message}; but this coordinator receives heartbeats from none of the other nodes: it may be cut off itself. See that they are down before you say yes"
         ),
         false => message,
     }
@@ -111,10 +110,10 @@ pub async fn remove(
         }
         other => return Err(unexpected(&what, &other)),
     }
-    membership::refresh(node).await;
+    node.member.refresh().await;
     tracing::info!(node = name, id = victim.node.id, "removed from the cluster");
     let mut message = format!("node {name} is removed from the cluster; its identity is refused");
-    let silent = membership::tell_removal(node).await;
+    let silent = node.member.tell_removal().await;
     if !silent.is_empty() {
         let silent = silent.join(", ");
         message.push_str(&format!(", but not yet by {silent}: no answer, or older software"));
@@ -206,10 +205,11 @@ async fn refuse_living(
     Err(ApiError::new(ErrorCode::NodeInUse, what, why, advice))
 }
 
-/// Until a coordinator that has just started has listened for a while, nobody is dead.
+/// Until a coordinator that has just started, or stood still, has listened for a while, nobody is
+/// dead.
 fn not_heard_yet(volumes: &str, expiry: u64, what: &str) -> ApiError {
     let why = format!(
-        "the coordinator has just started, and has not heard it yet: it may live, and volumes use it: {volumes}"
+        "the coordinator has just started or stood still, and does not know yet whether it is alive; volumes use it: {volumes}"
     );
     let advice = format!(
         "Try again when `evenkeel node status` calls it alive or dead: in a few seconds, {expiry} s at most"

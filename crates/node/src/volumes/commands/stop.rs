@@ -11,8 +11,8 @@ use hyper::Method;
 use super::{detach, plan};
 use crate::cluster;
 use crate::coordinator::{Answer, Request};
-use crate::node::Node;
 use crate::peer::requests::SWEEP;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::exports;
 use crate::volumes::lookup::{Found, by_names, find, moved, unexpected};
@@ -143,7 +143,7 @@ pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
         };
         let (body, deadline) = (None::<&()>, cluster::COMMAND);
         let answer =
-            cluster::forward::<_, bool>(node, &member, Method::POST, SWEEP, body, deadline).await;
+            node.cluster.forward::<_, bool>(&member, Method::POST, SWEEP, body, deadline).await;
         // A node of an older version says `true` in any case.
         if !answer.unwrap_or(false) {
             late.push(member.node.name);

@@ -12,8 +12,8 @@ use evenkeel_api::types::{DetachAnswer, VERSION};
 use evenkeel_core::primary::EndReason;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
-use crate::node::Node;
 use crate::volumes::Attached;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::{start, wanted};
 use crate::volumes::lookup::{Found, find, moved, place_of, places};

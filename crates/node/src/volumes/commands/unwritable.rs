@@ -7,38 +7,37 @@
 //! is wrong with it: the others can be read as long as the view stays as it is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_core::primary::{Command, PrimaryStatus};
 use evenkeel_core::{MirrorView, ReplicaId};
+use tokio::task::JoinSet;
 
 use crate::cluster;
-use crate::node::Node;
 use crate::volumes::Attached;
+use crate::volumes::Node;
 use crate::volumes::lookup::place_of;
-use crate::volumes::status::gone::Settled;
+use crate::volumes::status::risks::{self, Settled};
 
-/// The pause between two looks at what is known.
+/// The pause between two questions of what is wrong with replicas.
 const PAUSE: Duration = Duration::from_secs(3);
 /// How long the engine may take to say how a volume is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has replicas of all volumes leave that are attached here, until the daemon ends.
 pub async fn watch(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
+    while node.pause(PAUSE).await {
+        let known = Arc::new(risks::look(&node).await);
+        // All at once: what was heard must not be old by the time that a replica leaves for it.
+        let mut seen = JoinSet::new();
         for attached in node.volumes.all() {
-            see_to(&node, &attached).await;
+            seen.spawn(see_to(node.clone(), attached, known.clone()));
         }
+        seen.join_all().await;
     }
 }
 
-async fn see_to(node: &Arc<Node>, attached: &Arc<Attached>) {
-    let known = node.volumes.gone.settled(Instant::now());
+async fn see_to(node: Arc<Node>, attached: Arc<Attached>, known: Arc<Settled>) {
     // Without the coordinator nobody can leave, and requests would wait for that.
     if known.unwritable.is_empty()
         || attached.phase().is_opening()

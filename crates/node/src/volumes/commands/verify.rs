@@ -11,7 +11,7 @@ use hyper::Method;
 use super::replica::resolve;
 use super::view_change;
 use crate::cluster;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::{Found, There, carried_out_elsewhere, find, forward};
 use crate::volumes::{status, verdict};

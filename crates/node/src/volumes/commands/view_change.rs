@@ -10,7 +10,7 @@ use evenkeel_core::{ReplicaState, View};
 
 use crate::cluster;
 use crate::coordinator::{Answer, Request, ViewText, Wish};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, moved, unexpected};
 
 /// Has a volume's view changed. It is attached here or nowhere.
@@ -71,7 +71,7 @@ async fn by_primary(
 }
 
 fn given_up(what: &str) -> ApiError {
-    let why = "the coordinator gave the new replica up, because it had not heard of this node for longer than coordinator.expiry_seconds";
+    let why = "the coordinator gave the new replica up, because it had received no heartbeat of this node for longer than coordinator.expiry_seconds";
     ApiError::new(ErrorCode::NoCoordinator, what, why, "Try again")
 }
 

@@ -1,24 +1,7 @@
 use evenkeel_core::{ReplicaId, ReplicaState};
 
 use super::*;
-use crate::coordinator::{NoData, WantedOn};
 use crate::disks::tests::superblock;
-
-fn record(verified: Option<Value>) -> VolumeRecord {
-    VolumeRecord {
-        id: String::new(),
-        name: "music".into(),
-        no_data: NoData::default(),
-        replicas: Vec::new(),
-        stopped: false,
-        checksums: false,
-        used_on: None,
-        wanted_on: WantedOn::default(),
-        verified,
-        revision: 0,
-        lost: Vec::new(),
-    }
-}
 
 fn verify(began: u64) -> Verify {
     serde_json::from_value(json!({
@@ -41,27 +24,15 @@ fn only_a_later_verify_that_finds_nothing_wrong_ends_an_error() {
 }
 
 #[test]
-fn errors_stand_beside_the_verdict_and_older_software_reads_that() {
+fn the_last_error_counts_until_a_verify_ends_it() {
     let mut errors = DiskErrors::default();
-    errors.note(["a".to_owned(), "b".to_owned()].into_iter(), 900);
-    errors.note(["a".to_owned()].into_iter(), 1000);
-    let mut kept = serde_json::to_value(verify(950)).unwrap();
-    errors.put_into(&mut kept);
-    let record = record(Some(kept));
-    assert_eq!(DiskErrors::kept(&record), errors);
-    assert_eq!((errors.of("a"), errors.of("b"), errors.of("c")), (Some(1000), Some(900), None));
-    assert_eq!(verdict::kept(&record).unwrap().began, Some(950));
+    errors.failed(["a".to_owned(), "b".to_owned()].into_iter(), 900);
+    errors.failed(["a".to_owned()].into_iter(), 1000);
+    errors.failed(["a".to_owned()].into_iter(), 950);
+    assert_eq!((errors.last("a"), errors.last("b")), (Some(1000), Some(900)));
+    assert_eq!(errors.last("c"), None);
     let after = errors.after(&verify(950));
-    assert_eq!((after.of("a"), after.of("b")), (Some(1000), None));
-}
-
-#[test]
-fn without_a_verdict_there_is_none() {
-    let mut kept = json!({});
-    DiskErrors::default().put_into(&mut kept);
-    let record = record(Some(kept));
-    assert_eq!(verdict::kept(&record), None);
-    assert_eq!(DiskErrors::kept(&record), DiskErrors::default());
+    assert_eq!((after.last("a"), after.last("b")), (Some(1000), None));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use evenkeel_core::Generation;
+use serde_json::json;
 
 use super::*;
 use crate::disks::tests::superblock;
@@ -31,14 +32,14 @@ fn sound(record: &ReplicaRecord, state: &str, at: u64) -> Verify {
 fn only_a_later_verify_of_everything_ends_it() {
     let record = record();
     let found = Findings::default().after(&verify(&record, "done", 100));
-    assert_eq!(found.of(&record).unwrap().damaged, 8192);
-    let is_there = |verify: &Verify| found.clone().after(verify).of(&record).is_some();
+    assert_eq!(found.of_replica(&record).unwrap().damaged, 8192);
+    let is_there = |verify: &Verify| found.clone().after(verify).of_replica(&record).is_some();
     assert!(is_there(&sound(&record, "running", 200)));
     assert!(is_there(&sound(&record, "stopped", 200)));
     assert!(is_there(&sound(&record, "done", 50)), "it began before that");
     assert!(!is_there(&sound(&record, "done", 200)));
     let twice = found.clone().after(&verify(&record, "stopped", 300));
-    assert_eq!(twice.of(&record).unwrap().at, 301);
+    assert_eq!(twice.of_replica(&record).unwrap().at, 301);
 }
 
 #[test]
@@ -46,9 +47,9 @@ fn it_is_about_what_the_replica_was_since_then() {
     let record = record();
     let found = Findings::default().after(&verify(&record, "done", 100));
     let rebuilt = ReplicaRecord { since: Generation(9), ..record };
-    assert_eq!(found.of(&rebuilt), None);
-    assert_eq!(found.of(&ReplicaRecord { state: ReplicaState::Stale, ..record }), None);
-    assert_eq!(found.of(&superblock(8 << 20).view.mirrors[0].replicas[0]), None);
+    assert_eq!(found.of_replica(&rebuilt), None);
+    assert_eq!(found.of_replica(&ReplicaRecord { state: ReplicaState::Stale, ..record }), None);
+    assert_eq!(found.of_replica(&superblock(8 << 20).view.mirrors[0].replicas[0]), None);
 }
 
 #[test]
@@ -57,21 +58,9 @@ fn what_was_repaired_is_not_wrong_any_more() {
     let found = |repaired: u64, of_all: u64| {
         let mut verify = Verify { repaired: of_all, ..verify(&record, "done", 100) };
         verify.replicas[0].repaired = repaired;
-        Findings::default().after(&verify).of(&record).map(|found| found.repaired)
+        Findings::default().after(&verify).of_replica(&record).map(|found| found.repaired)
     };
     assert_eq!(found(8192, 8192), None);
     assert_eq!(found(4096, 4096), Some(4096));
     assert_eq!(found(0, 8192), None, "older software counts them together only");
-}
-
-#[test]
-fn it_stands_beside_the_verdict() {
-    let record = record();
-    let verify = verify(&record, "done", 100);
-    let found = Findings::default().after(&verify);
-    let mut kept = serde_json::to_value(&verify).unwrap();
-    found.put_into(&mut kept);
-    assert_eq!(serde_json::from_value::<Verify>(kept.clone()).unwrap(), verify);
-    let kept = serde_json::from_value::<BTreeMap<String, Finding>>(kept[KEY].clone()).unwrap();
-    assert_eq!(Findings(kept), found);
 }

@@ -13,8 +13,9 @@ use hyper::Method;
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, from_hex};
 use crate::examine::{Found, examine, examine_one};
-use crate::node::Node;
 use crate::peer::requests::{FOUND, PeerFound};
+use crate::tasks;
+use crate::volumes::Node;
 
 /// A replica, wherever it is.
 #[derive(Debug, Clone)]
@@ -61,7 +62,7 @@ pub(in crate::volumes) async fn everything(
     let here = here(node, None).await?;
     take(&mut all, node.identity.node, &node.identity.name, here);
     let own = node.identity.node.to_string();
-    for member in cluster::nodes(node).await {
+    for member in node.cluster.nodes().await {
         if member.node.id != own {
             ask(&mut all, node, &member).await;
         }
@@ -90,7 +91,7 @@ pub(in crate::volumes) async fn everything(
     Ok(all)
 }
 
-/// What the other nodes have of volumes, all asked at the same time; each may take so long. Who
+/// What the other nodes have of volumes, many asked at the same time; each may take so long. Who
 /// does not answer in time has nothing to say.
 pub(in crate::volumes) async fn elsewhere(
     node: &Arc<Node>,
@@ -102,23 +103,16 @@ pub(in crate::volumes) async fn elsewhere(
     let others = node.coordinator.nodes().into_iter().filter(|member| member.node.id != own);
     let asked = others.map(|member| {
         let (node, path, patience) = (node.clone(), path.clone(), patience(&member));
-        tokio::spawn(async move {
-            let answer = cluster::forward::<(), PeerFound>(
-                &node,
-                &member,
-                Method::GET,
-                &path,
-                None,
-                patience,
-            );
+        async move {
+            let answer =
+                node.cluster.forward::<(), PeerFound>(&member, Method::GET, &path, None, patience);
             let found = tokio::time::timeout(patience, answer).await.ok()?.ok()?;
             Some((member.node.id.parse::<NodeId>().ok()?, member.node.name, found))
-        })
+        }
     });
-    let asked: Vec<_> = asked.collect();
     let mut all = Everything::default();
-    for answer in asked {
-        if let Ok(Some((id, name, found))) = answer.await {
+    for answer in tasks::at_most(tasks::MAX_ASKED, asked).await {
+        if let Ok(Some((id, name, found))) = answer {
             take(&mut all, id, &name, found);
         }
     }
@@ -156,7 +150,7 @@ async fn ask(all: &mut Everything, node: &Arc<Node>, member: &NodeLiveness) {
         return all.warnings.push(warning);
     }
     let answer =
-        cluster::forward::<(), PeerFound>(node, member, Method::GET, FOUND, None, cluster::COMMAND);
+        node.cluster.forward::<(), PeerFound>(member, Method::GET, FOUND, None, cluster::COMMAND);
     match (answer.await, member.node.id.parse()) {
         (Ok(found), Ok(id)) => take(all, id, &name, found),
         (Err(e), _) => {

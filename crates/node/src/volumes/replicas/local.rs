@@ -11,10 +11,10 @@ use evenkeel_format::Superblock;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::make::tell_in_the_end;
+use super::open::open_again;
 use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, StoredVolume, ViewText};
 use crate::disks::NewReplica;
-use crate::late_disks;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lookup::{find, unexpected};
 
 /// How long whoever asks for a replica to be closed or deleted waits for others to let go of it,
@@ -197,7 +197,7 @@ pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: Replica
     let (at, what_fails) = (node.clone(), what.clone());
     let reopened = alone(node, replica, &what, async move {
         // An earlier look may have seen to it.
-        if !at.disks.is_missing(replica) {
+        if !at.disks.looks().is_missing(replica) {
             return Ok(());
         }
         tracing::warn!(%volume, %replica, "its device was pulled out and put back: it is opened anew");
@@ -218,8 +218,8 @@ pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: Replica
 /// next look tries again if one is not closed.
 pub async fn let_go(node: &Arc<Node>, disk: u64) {
     let mut closed = Vec::new();
-    for (volume, replica) in node.disks.served_of_failing(disk) {
-        if node.disks.can_be_read(disk) && is_of_use(node, volume, replica).await {
+    for (volume, replica) in node.disks.failing().served_of(disk) {
+        if node.disks.failing().can_be_read(disk) && is_of_use(node, volume, replica).await {
             continue;
         }
         let what = format!("cannot close replica {replica}, whose file system fails");
@@ -233,7 +233,7 @@ pub async fn let_go(node: &Arc<Node>, disk: u64) {
         }
     }
     let let_go = move |node: &Node| {
-        node.disks.let_go(disk, &closed);
+        node.disks.failing().let_go(disk, &closed);
         Ok(())
     };
     if let Err(error) = node.blocking(let_go).await {
@@ -281,7 +281,7 @@ pub async fn open_volume(node: &Arc<Node>, volume: VolumeId) -> Result<(), ApiEr
             ApiError::new(ErrorCode::System, what, e.to_string(), advice)
         })
     });
-    let open = |probe| tokio::spawn(late_disks::open(node.clone(), probe));
+    let open = |probe| tokio::spawn(open_again(node.clone(), probe));
     let tasks: Vec<_> = probes.await?.into_iter().map(open).collect();
     let end = Instant::now() + PATIENCE;
     for task in tasks {

@@ -16,8 +16,8 @@ use super::local;
 use crate::cluster;
 use crate::coordinator::{Answer, CallError, Request, StoredVolume, ViewText, to_hex};
 use crate::disks::NewReplica;
-use crate::node::Node;
 use crate::peer::requests::{CreateReplica, REPLICA, REPLICAS};
+use crate::volumes::Node;
 use crate::volumes::lookup::{self, unexpected};
 
 /// How long a node may take to make a replica: a block device may have to be zeroed.
@@ -31,7 +31,7 @@ pub(in crate::volumes) fn name_in_use(what: &str) -> ApiError {
 }
 
 fn given_up(what: &str) -> ApiError {
-    let why = "the coordinator gave the creation up, because it had not heard of this node for longer than coordinator.expiry_seconds";
+    let why = "the coordinator gave the creation up, because it had received no heartbeat of this node for longer than coordinator.expiry_seconds";
     ApiError::new(ErrorCode::NoCoordinator, what, why, "Try again; nothing is left of this attempt")
 }
 
@@ -122,7 +122,7 @@ pub(in crate::volumes) async fn make_one(
     })?;
     let request = CreateReplica { disk, superblock: to_hex(&superblock.0), thin: new.thin };
     let (method, body) = (Method::POST, Some(&request));
-    let made = cluster::forward::<_, bool>(node, &member, method, REPLICAS, body, CREATION).await;
+    let made = node.cluster.forward::<_, bool>(&member, method, REPLICAS, body, CREATION).await;
     made.map(drop).map_err(|error| cluster::for_what(what, &member, error))
 }
 
@@ -139,12 +139,7 @@ pub(in crate::volumes) async fn tell_in_the_end(node: &Arc<Node>, request: Reque
     }
     let node = node.clone();
     tokio::spawn(async move {
-        let mut stopping = node.stopping.subscribe();
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => return,
-            }
+        while node.pause(PAUSE).await {
             if !unanswered(node.coordinator.call_once(request.clone()).await) {
                 return;
             }
@@ -177,7 +172,7 @@ pub(in crate::volumes) async fn delete_one(
     let member = lookup::member(node, "a replica cannot be deleted", target)?;
     let path = routes::fill(REPLICA, &[&volume.to_string(), &replica.to_string()]);
     let deadline = cluster::COMMAND;
-    cluster::forward::<(), bool>(node, &member, Method::DELETE, &path, None, deadline).await?;
+    node.cluster.forward::<(), bool>(&member, Method::DELETE, &path, None, deadline).await?;
     Ok(())
 }
 

@@ -11,6 +11,9 @@ mod more;
 
 pub(in crate::volumes) use more::{OneMore, one_more};
 
+/// The data of the smallest replica.
+const SMALLEST: u64 = 4096;
+
 /// Disks for all replicas, mirror by mirror, by their index in `disks`.
 pub(in crate::volumes) type Placement = Vec<Vec<usize>>;
 
@@ -163,6 +166,11 @@ fn automatic(
     needed: u64,
     what: &str,
 ) -> Result<Placement, ApiError> {
+    fitting(request, disks, needed).ok_or_else(|| too_few(request, disks, needed, what))
+}
+
+/// Disks for all replicas. `None`: there are too few.
+fn fitting(request: &CreateVolumeRequest, disks: &[Disk], needed: u64) -> Option<Placement> {
     let free = disks.iter().map(|disk| disk.free).collect();
     let taken = vec![0; disks.len()];
     let mut room = Room { disks, free, taken, needed, thin: request.thin };
@@ -176,23 +184,26 @@ fn automatic(
                 let any = request.allow_same_node;
                 any.then(|| room.best(same_disk).or_else(|| room.best(|_| false))).flatten()
             });
-            let chosen = chosen.ok_or_else(|| too_few(request, disks, needed, what))?;
+            let chosen = chosen?;
             room.take(chosen);
             mirror.push(chosen);
         }
         placement.push(mirror);
     }
-    Ok(placement)
+    Some(placement)
 }
 
 fn too_few(request: &CreateVolumeRequest, disks: &[Disk], needed: u64, what: &str) -> ApiError {
-    let nodes: BTreeSet<&str> = disks.iter().map(|disk| disk.node.name.as_str()).collect();
-    let largest = disks.iter().map(|disk| disk.free).max().unwrap_or(0);
+    let usable: Vec<&Disk> = disks.iter().filter(|disk| disk.problem.is_none()).collect();
+    let nodes: BTreeSet<&str> = usable.iter().map(|disk| disk.node.name.as_str()).collect();
+    let largest = usable.iter().map(|disk| disk.free).max().unwrap_or(0);
     let (code, why) = if disks.is_empty() {
         (ErrorCode::NotEnoughDisks, "the cluster has no disks".to_owned())
-    } else if nodes.len() < request.replicas {
+    } else if nodes.is_empty() {
+        (ErrorCode::NotEnoughDisks, "no disk of the cluster can be used".to_owned())
+    } else if nodes.len() < request.replicas && !request.allow_same_node {
         let why = format!(
-            "{} replicas need disks on as many nodes, and there are disks on {} ({})",
+            "{} replicas need disks on as many nodes, and there are disks that can be used on {} ({})",
             request.replicas,
             nodes.len(),
             nodes.into_iter().collect::<Vec<_>>().join(", ")
@@ -205,8 +216,29 @@ fn too_few(request: &CreateVolumeRequest, disks: &[Disk], needed: u64, what: &st
         );
         (ErrorCode::DiskTooSmall, why)
     };
-    let advice = "Add disks (`evenkeel disk add`), take fewer replicas or a smaller size, or name the places; for trials, replicas may share a node (--same-node)";
-    ApiError::new(code, what, why, advice)
+    ApiError::new(code, what, why, ways_out(request, disks, needed))
+}
+
+/// What would be possible, and nothing that would be refused.
+fn ways_out(request: &CreateVolumeRequest, disks: &[Disk], needed: u64) -> String {
+    let fits = |wanted: &CreateVolumeRequest, needed| fitting(wanted, disks, needed).is_some();
+    let with = |replicas| CreateVolumeRequest { replicas, ..request.clone() };
+    let mut ways = vec!["Add disks (`evenkeel disk add`)".to_owned()];
+    if let Some(most) = (1..request.replicas).rev().find(|fewer| fits(&with(*fewer), needed)) {
+        ways.push(format!("take {most} replica{}", if most == 1 { "" } else { "s" }));
+    }
+    if fits(request, disk_length(SMALLEST)) {
+        ways.push("take a smaller size".to_owned());
+    }
+    let thin = CreateVolumeRequest { thin: true, ..request.clone() };
+    if !request.thin && fits(&thin, needed) {
+        ways.push("promise more than there is (--thin)".to_owned());
+    }
+    let shared = CreateVolumeRequest { allow_same_node: true, ..request.clone() };
+    if !request.allow_same_node && fits(&shared, needed) {
+        ways.push("for trials, let replicas share a node (--same-node)".to_owned());
+    }
+    ways.join("; or ")
 }
 
 #[cfg(test)]

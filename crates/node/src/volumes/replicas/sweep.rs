@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::local::{Deletion, close_replica, open_volume, try_to_delete};
 use crate::coordinator::{Answer, Fate, FoundReplica, Request};
 use crate::keyed_lock::KeyedLock;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::lock;
 
 /// The pause between two sweeps.
@@ -53,14 +53,12 @@ struct Swept {
 
 /// Sweeps until the daemon ends.
 pub async fn sweeps(node: Arc<Node>) {
-    let mut stopping = node.stopping.subscribe();
     loop {
         // Reachable: this life of the daemon is registered, and drafts of an earlier one are over.
         let swept = node.coordinator.status().reachable && sweep(&node).await.is_some();
         let pause = if swept { PAUSE } else { SHORT_PAUSE };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
+        if !node.pause(pause).await {
+            return;
         }
     }
 }

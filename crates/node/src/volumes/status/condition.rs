@@ -18,13 +18,16 @@ use crate::volumes::messages::{self, Usage};
 
 mod account;
 mod failing;
-pub(super) mod together;
+pub mod together;
 
 pub use account::{Account, Wait};
 pub use failing::note_failures;
 
 #[cfg(test)]
 mod tests;
+
+/// How many replicas a reason names beside the one that it is about.
+const MAX_NAMED: usize = 3;
 
 /// In what a replica is, as far as it matters for what brings it back.
 #[derive(Debug, Clone, Copy)]
@@ -84,9 +87,10 @@ impl ReplicaFacts {
         let is_wanted = self.state.takes_writes() || self.state == ReplicaState::Spare;
         let risk = self.risk.as_ref().filter(|_| is_wanted && !self.is_node_silent());
         match (self.session(), risk) {
-            (ReplicaReach::Answers | ReplicaReach::NotNeeded, Some(Risk::FileGone(_))) => {
-                ReplicaReach::FileGone
-            }
+            (
+                ReplicaReach::Answers | ReplicaReach::NotNeeded,
+                Some(Risk::FileGone(_) | Risk::FileGoneReadOnly(_)),
+            ) => ReplicaReach::FileGone,
             (ReplicaReach::Answers | ReplicaReach::NotNeeded, Some(Risk::ReadOnly(_))) => {
                 ReplicaReach::ReadOnly
             }
@@ -95,6 +99,9 @@ impl ReplicaFacts {
     }
 
     fn session(&self) -> ReplicaReach {
+        if self.state == ReplicaState::Spare {
+            return self.reach_of_spare();
+        }
         if !self.state.takes_writes() {
             return ReplicaReach::NotNeeded;
         }
@@ -108,6 +115,17 @@ impl ReplicaFacts {
             (None, Some(true), _) | (None, None, Some(true)) => ReplicaReach::Answers,
             (None, Some(false), Some(true)) | (None, _, None) => ReplicaReach::Unknown,
             (None, _, Some(false)) => ReplicaReach::Unreachable,
+        }
+    }
+
+    /// No primary has a session with an idle spare. One that is known to be away stands in for
+    /// nobody.
+    const fn reach_of_spare(&self) -> ReplicaReach {
+        match (self.answered, self.node_alive) {
+            _ if self.unserved.is_some() => ReplicaReach::Unreachable,
+            (Some(false), Some(true)) => ReplicaReach::Unknown,
+            (Some(true), _) | (_, None | Some(true)) => ReplicaReach::NotNeeded,
+            (_, Some(false)) => ReplicaReach::Unreachable,
         }
     }
 
@@ -175,6 +193,13 @@ impl ReplicaFacts {
         }
     }
 
+    /// A primary that runs the volume lets a replica return with the coordinator's help only. Where
+    /// nobody says whether the replica's node lives, nobody hears the coordinator.
+    fn usage(&self, usage: Usage) -> Usage {
+        let is_unheard = usage == Usage::Runs && self.node_alive.is_none();
+        if is_unheard { Usage::RunsAlone } else { usage }
+    }
+
     fn reason_of_session(&self, usage: Usage) -> Option<String> {
         if self.leaves {
             return Some(messages::leaving(self.cause));
@@ -192,6 +217,7 @@ impl ReplicaFacts {
             | ReplicaReach::NotNeeded => {
                 // Only a primary says whether it has a session.
                 let disagreement = self.disagreement().filter(|_| self.connected.is_none());
+                let usage = self.usage(usage);
                 let reason = messages::reason(self.state, self.cause, usage);
                 match (self.absence().filter(|_| reason.is_some()), reason) {
                     (Some(now), Some(reason)) => Some(format!("{now}; {reason}")),
@@ -206,6 +232,7 @@ impl ReplicaFacts {
         status.connected = self.connected;
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
         status.unserved = unserved.map(ToString::to_string);
+        status.unwritable = self.risk.as_ref().is_some_and(Risk::is_read_only) && !self.is_silent();
         status.lost = (self.risk.is_some() && !self.is_silent())
             || unserved.is_some_and(|unserved| !unserved.passes());
         status.state = conversions::state(self.state);
@@ -255,18 +282,19 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
     status.mirrors.iter_mut().for_each(|mirror| note_findings(mirror, &name));
     sum_up(&mut status.mirrors);
     status.state = account.state();
-    status.health = match account {
-        // What that replica knew may be long past.
-        Account::Replica { .. } => VolumeHealth::Unknown,
-        _ => health(&status.mirrors),
-    };
+    match account {
+        Account::Replica { .. } => {
+            (status.health, status.lacks_only_spares) = (known_once(&status.mirrors), false);
+        }
+        _ => judge(status),
+    }
     let own = account.reason(&status.mirrors);
     let differ = account.may_differ().then(|| messages::may_differ(status)).flatten();
     let own = own.map(|own| own + &differ.map(|differ| format!("; {differ}")).unwrap_or_default());
     status.reason = reason(own.filter(|_| !is_taken_up_again(account, status)), status);
 }
 
-/// Tells of each replica what a verify has found wrong of it, if nothing else is to be told.
+/// Gives each replica that has no other reason the one that a verify has found it wrong.
 fn note_findings(mirror: &mut MirrorStatus, volume: &str) {
     let is_in_sync = |replica: &&ReplicaStatus| replica.state == types::ReplicaState::InSync;
     let is_alone = mirror.replicas.iter().filter(is_in_sync).count() < 2;
@@ -304,13 +332,12 @@ fn letter(replica: &ReplicaStatus) -> char {
 /// lacks.
 fn reason(own: Option<String>, status: &VolumeStatus) -> Option<String> {
     let of_replica = match status.state {
-        // Nothing runs that the wait of a request could be told of.
-        VolumeState::Stopped | VolumeState::Unreachable => first_reason(&status.mirrors, |_| true),
-        // Whether a replica is there is not known of any.
-        VolumeState::Unknown => first_reason(&status.mirrors, lacks_something),
-        _ => first_reason(&status.mirrors, |_| true).filter(|_| own.is_none()),
+        // That nobody knows whether a replica is there is said of the volume.
+        VolumeState::Unknown => first_reason(&status.mirrors, is_known_bad),
+        // What requests wait for does not say which replica keeps them waiting.
+        _ => first_reason(&status.mirrors, |_| true),
     };
-    // Where it is attached, though nobody answers there, is told otherwise.
+    // Where it is attached, though nobody answers there, has a reason of its own.
     let is_elsewhere = |on: &&WantedStatus| {
         on.why.is_some() || status.primaries.iter().all(|primary| primary.node.id != on.node.id)
     };
@@ -344,15 +371,37 @@ fn wanted(on: &WantedStatus, status: &VolumeStatus) -> String {
     }
 }
 
-/// The worst that a replica is, or may be.
-fn health(mirrors: &[MirrorStatus]) -> VolumeHealth {
-    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).map(health_of);
+/// Writes down the worst that a replica is, or may be, and whether only a spare is that bad.
+fn judge(status: &mut VolumeStatus) {
+    status.health = health(&status.mirrors, |_| true);
+    let of_data = health(&status.mirrors, |one| one.state != types::ReplicaState::Spare);
+    status.lacks_only_spares =
+        status.health == VolumeHealth::Degraded && of_data == VolumeHealth::InSync;
+}
+
+/// The worst that a replica is, or may be, of those that count.
+fn health(mirrors: &[MirrorStatus], counts: impl Fn(&ReplicaStatus) -> bool) -> VolumeHealth {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let replicas = replicas.filter(|replica| counts(replica)).map(health_of);
     let lost = mirrors.iter().flat_map(|mirror| &mirror.lost).map(|_| VolumeHealth::Degraded);
     replicas.chain(lost).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
 }
 
+/// The same from a view that may have been replaced since. What was good then need not be so any
+/// more, and what was being copied may be done, or have failed: only what is known to be bad counts.
+fn known_once(mirrors: &[MirrorStatus]) -> VolumeHealth {
+    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).map(health_of);
+    let bad = replicas
+        .filter(|health| matches!(health, VolumeHealth::Degraded | VolumeHealth::Unreachable));
+    bad.max_by_key(rank).unwrap_or(VolumeHealth::Unknown)
+}
+
 fn health_of(replica: &ReplicaStatus) -> VolumeHealth {
     match (replica.reach, replica.state) {
+        // The data is all there without it.
+        (ReplicaReach::Unreachable | ReplicaReach::Unknown, types::ReplicaState::Spare) => {
+            VolumeHealth::Degraded
+        }
         (ReplicaReach::Unreachable, _) => VolumeHealth::Unreachable,
         (ReplicaReach::Unknown, _) => VolumeHealth::Unknown,
         (ReplicaReach::FileGone | ReplicaReach::ReadOnly, _) => VolumeHealth::Degraded,
@@ -375,9 +424,14 @@ const fn rank(health: &VolumeHealth) -> u8 {
     }
 }
 
-/// Whether it did not hold everything when that was last known.
-const fn lacks_something(replica: &ReplicaStatus) -> bool {
-    !matches!(replica.state, types::ReplicaState::InSync | types::ReplicaState::Spare)
+/// Whether it did not hold everything when that was last known, or its node says that something is
+/// wrong with it.
+const fn is_known_bad(replica: &ReplicaStatus) -> bool {
+    let is_bad = matches!(
+        replica.reach,
+        ReplicaReach::Unreachable | ReplicaReach::FileGone | ReplicaReach::ReadOnly
+    );
+    is_bad || !matches!(replica.state, types::ReplicaState::InSync | types::ReplicaState::Spare)
 }
 
 /// The first replica that has a reason, with it; one whose file is gone or can't be written before
@@ -393,10 +447,25 @@ fn first_reason(
     };
     let mut gone = unusual().filter(|(replica, _)| is_at_risk(replica));
     let (first, why) = gone.next().or_else(|| unusual().next())?;
-    let more = match unusual().count() - 1 {
-        0 => String::new(),
-        count => format!(" (and {count} more)"),
-    };
-    let disk = first.disk.as_deref().unwrap_or("?");
-    Some(format!("replica {}:{disk}: {why}{more}", first.node.name))
+    let place = first.place();
+    let others = unusual().map(|(other, _)| other).filter(|other| !std::ptr::eq(*other, first));
+    Some(format!("replica {place}: {why}{}", more(&place, others)))
+}
+
+/// How many other replicas have a reason, and which, as far as a line has space for them.
+fn more<'a>(first: &str, others: impl Iterator<Item = &'a ReplicaStatus>) -> String {
+    let (mut count, mut places) = (0, Vec::new());
+    for place in others.map(ReplicaStatus::place) {
+        count += 1;
+        if place != first && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let rest = if places.len() > MAX_NAMED { ", …" } else { "" };
+    places.truncate(MAX_NAMED);
+    match (count, places.join(", ")) {
+        (0, _) => String::new(),
+        (_, named) if named.is_empty() => format!(" (and {count} more)"),
+        (_, named) => format!(" (and {count} more: {named}{rest})"),
+    }
 }

@@ -9,7 +9,7 @@ use super::condition::ReplicaFacts;
 use super::hearing::Heard;
 use crate::coordinator::VolumeRecord;
 use crate::disks::Unserved;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::{Attached, lock};
 
 /// What is known of each replica without a primary, by mirror.
@@ -51,8 +51,8 @@ pub(super) fn of_attached(
         facts.unserved = facts
             .unserved
             .or_else(|| unserved.get(&replica.id).cloned())
-            .or_else(|| node.volumes.gone.unserved(replica.id));
-        facts.risk = facts.risk.or_else(|| node.volumes.gone.risk(replica.id));
+            .or_else(|| node.volumes.risks.unserved(replica.id));
+        facts.risk = facts.risk.or_else(|| node.volumes.risks.of(replica.id));
         let Some(peer) = core.replicas.iter().find(|peer| peer.replica == replica.id) else {
             return facts;
         };

@@ -1,5 +1,5 @@
 //! What the nodes of replicas answer when they are asked whether they serve them. A view does not
-//! say that, and the coordinator hears of nodes only.
+//! say that, and the coordinator knows of each node only whether it answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use hyper::Method;
 
 use crate::coordinator::NodeLiveness;
 use crate::disks::{Risk, Unserved};
-use crate::node::Node;
 use crate::peer::requests::{CONDITIONS, PeerReplica, PeerReplicas};
-use crate::{admission, cluster};
+use crate::tasks;
+use crate::volumes::Node;
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -98,7 +98,7 @@ pub(super) const fn patience(member: &NodeLiveness, is_awaited: bool) -> Duratio
     if is_awaited || !member.may_live { SHORT_PATIENCE } else { PATIENCE }
 }
 
-/// Asks the other nodes of the replicas in these views, all at the same time, and each once.
+/// Asks the other nodes of the replicas in these views, many at the same time, and each once.
 pub(super) async fn ask(
     node: &Arc<Node>,
     views: impl IntoIterator<Item = &View>,
@@ -109,7 +109,7 @@ pub(super) async fn ask(
     ask_of(node, asked, is_awaited).await
 }
 
-/// Asks the other nodes of these replicas, by node, all at the same time, and each once.
+/// Asks the other nodes of these replicas, by node, many at the same time, and each once.
 pub(super) async fn ask_of(
     node: &Arc<Node>,
     replicas: Vec<(NodeId, ReplicaId)>,
@@ -122,27 +122,24 @@ pub(super) async fn ask_of(
     ask_nodes(node, by_node, is_awaited).await
 }
 
-/// Asks nodes of these replicas of theirs, all at the same time. Of none: whether they answer.
+/// Asks nodes of these replicas of theirs, many at the same time. Of none: whether they answer.
 pub(in crate::volumes) async fn ask_nodes(
     node: &Arc<Node>,
     by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>>,
     is_awaited: bool,
 ) -> Heard {
-    let mut asked = Vec::new();
-    for (id, replicas) in by_node {
-        let Some(member) = node.coordinator.node(id) else { continue };
-        let node = node.clone();
-        let question = async move {
+    let asked = by_node.into_iter().filter_map(|(id, replicas)| {
+        let (node, member) = (node.clone(), node.coordinator.node(id)?);
+        Some(async move {
             let patience = patience(&member, is_awaited);
             let answer =
                 tokio::time::timeout(patience, ask_one(&node, &member, &replicas, patience));
             (id, answer.await.unwrap_or(Answer::None))
-        };
-        asked.push(tokio::spawn(question));
-    }
+        })
+    });
     let mut heard = Heard::default();
-    for answer in asked {
-        let Ok((id, answer)) = answer.await else { continue };
+    for answer in tasks::at_most(tasks::MAX_ASKED, asked).await {
+        let Ok((id, answer)) = answer else { continue };
         heard.nodes.insert(id, !matches!(answer, Answer::None));
         let Answer::Told(told) = answer else { continue };
         heard.told.insert(id);
@@ -171,7 +168,7 @@ async fn ask_one(
     let question = PeerReplicas { replicas: replicas.iter().map(ToString::to_string).collect() };
     let (path, body) = (CONDITIONS, Some(&question));
     let answer =
-        cluster::forward::<_, Vec<PeerReplica>>(node, member, Method::POST, path, body, patience);
+        node.cluster.forward::<_, Vec<PeerReplica>>(member, Method::POST, path, body, patience);
     match answer.await {
         Ok(told) => Answer::Told(told),
         Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => {
@@ -188,7 +185,7 @@ async fn ask_one(
 /// is wrong.
 pub(crate) fn here(node: &Node, asked: &PeerReplicas) -> Vec<PeerReplica> {
     let name = &node.identity.name;
-    let unadmitted = (!admission::may_serve_replicas(node)).then(|| {
+    let unadmitted = (!node.admission.may_serve_replicas()).then(|| {
         Unserved::Away(format!(
             "node {name} waits for the coordinator to admit it, and serves none"
         ))

@@ -2,12 +2,13 @@
 //! what other nodes report that have one attached, and the newest view that a replica here, or on a
 //! node that answers, has adopted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_api::ApiError;
 use evenkeel_api::types::VolumeStatus;
-use evenkeel_core::{NodeId, View, VolumeId};
+use evenkeel_core::{NodeId, ReplicaRecord, View, VolumeId};
 use evenkeel_format::Superblock;
 use tokio::task::JoinHandle;
 
@@ -15,8 +16,9 @@ use super::condition::Account;
 use super::hearing::Heard;
 use super::{hearing, primaries};
 use crate::coordinator::{NoData, PlacedReplica, VolumeRecord, WantedOn};
+use crate::disks::Unserved;
 use crate::examine::examine_one;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::replicas::found::{self, Everything, Replica};
 use crate::volumes::{lookup, status};
 
@@ -52,6 +54,34 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     let newest = found.next().filter(|_| found.next().is_none())?;
     let id = newest.superblock.volume;
     told(node, vec![newest], Some(id)).await.pop()
+}
+
+/// A refusal that names, beside what it advises, the nodes that answer and know a volume of which
+/// nothing is known here.
+pub(super) async fn ask_elsewhere(node: &Arc<Node>, volume: &str, refused: ApiError) -> ApiError {
+    let only = volume.parse().ok();
+    let found = found::elsewhere(node, only, |member| hearing::patience(member, false)).await;
+    let is_it = |it: &Superblock| it.name == volume || it.volume.to_string() == volume;
+    let replicas: Vec<_> = found.replicas.iter().filter(|it| is_it(&it.superblock)).collect();
+    let ids: BTreeSet<_> = replicas.iter().map(|replica| replica.superblock.volume).collect();
+    // One of several by this name was renamed, and the name does not tell which is meant.
+    let id = match (volume.parse(), ids.len()) {
+        (Ok(id), _) => id,
+        (Err(_), 1) => replicas[0].superblock.volume,
+        (Err(_), _) => return refused,
+    };
+    let is_attached = |(attached, _): &&(String, String)| *attached == id.to_string();
+    let attached = found.attached.iter().filter(is_attached).map(|(_, name)| name);
+    let attached = attached.map(|name| (name, "on which it is attached"));
+    let holders = replicas.iter().map(|it| (&it.node_name, "which has a replica of it"));
+    match attached.chain(holders).next() {
+        None => refused,
+        Some((name, role)) => {
+            let ask = format!("Ask node {name}, {role}: `evenkeel volume status` there");
+            let action = format!("{ask}. {}", refused.action);
+            ApiError { action, ..refused }
+        }
+    }
 }
 
 /// What others know of these volumes, all asked at the same time: where all are silent, one wait is
@@ -221,16 +251,30 @@ fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
     (at, answer)
 }
 
+/// Whether the nodes that answer have closed their replicas because the volume was stopped: a view
+/// does not say that. One that was away when the volume was assembled again has not opened its
+/// replica yet, and one that is open says so.
+fn is_stopped(node: &Node, view: &View, heard: &Heard) -> bool {
+    let unserved = |record: &ReplicaRecord| match record.node == node.identity.node {
+        true => Some(node.disks.why_not_served(record.id)),
+        false => (heard.answered(record.node) == Some(true)).then(|| heard.unserved(record.id)),
+    };
+    let told: Vec<_> = view.replicas().filter_map(|(_, record)| unserved(record)).collect();
+    told.iter().all(Option::is_some)
+        && told.iter().any(|why| matches!(why, Some(Unserved::Stopped(_))))
+}
+
 /// From the view itself, which may have been replaced since.
 fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
     let superblock = &newest.superblock;
     let id = superblock.volume.to_string();
+    let stopped = is_stopped(node, &superblock.view, heard);
     let record = VolumeRecord {
         id,
         name: superblock.name.clone(),
         no_data: NoData::default(),
         replicas: newest.placed.clone(),
-        stopped: false,
+        stopped,
         checksums: superblock.has_checksums,
         used_on: None,
         wanted_on: WantedOn::default(),
@@ -240,9 +284,11 @@ fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
     };
     let teller = node.identity.name.clone();
     let home = newest.node.clone().unwrap_or_else(|| teller.clone());
-    let account = Account::Replica { node: home, teller };
+    let saved = Some(superblock.saved).filter(|saved| *saved > 0);
+    let stopped = stopped.then(|| superblock.name.clone());
+    let account = Account::Replica { node: home, saved, teller, stopped };
     let mut status = status::of_adopted(node, &record, (&superblock.view, account), heard);
-    status.as_of = Some(superblock.saved).filter(|saved| *saved > 0);
+    status.as_of = saved;
     status
 }
 

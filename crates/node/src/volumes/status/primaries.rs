@@ -13,7 +13,7 @@ use super::hearing;
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::coordinator::NodeLiveness;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::wanted;
 use crate::volumes::lookup::{Found, primaries_elsewhere};
 use crate::volumes::{messages, status};
@@ -98,7 +98,7 @@ async fn together(
                 told.push(Told { node: reference, status });
             }
             None => {
-                notes.push(messages::silent_primary(&reference.name, &node.identity.name));
+                notes.push(together::note_of_silent(&reference.name, &node.identity.name));
                 silent.push(reference.id);
             }
         }
@@ -128,7 +128,7 @@ pub(super) async fn told_by(
         false => cluster::QUESTION,
     };
     let answer =
-        cluster::forward::<(), VolumeAnswer>(node, member, Method::GET, &path, None, deadline);
+        node.cluster.forward::<(), VolumeAnswer>(member, Method::GET, &path, None, deadline);
     let answer = tokio::time::timeout(deadline, answer);
     let mut status = answer.await.ok()?.ok()?.volume;
     for primary in &mut status.primaries {

@@ -5,7 +5,7 @@ use evenkeel_core::NodeId;
 use evenkeel_core::view::{Registrant as CoreRegistrant, Reservations};
 
 use crate::conversions;
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// Reservations as the API tells them; `None` if there are none.
 pub(in crate::volumes) fn told(

@@ -10,11 +10,11 @@ use evenkeel_core::view::Cause;
 use evenkeel_core::{ReplicaId, ReplicaRecord, ReplicaState};
 use hyper::Method;
 
-use super::{facts, gone};
+use super::{facts, risks};
 use crate::cluster;
-use crate::disks::Unserved;
-use crate::node::Node;
+use crate::disks::{REPLACE, Unserved};
 use crate::peer;
+use crate::volumes::Node;
 use crate::volumes::lookup::{Found, place_of};
 use crate::volumes::{Attached, lock, messages, status};
 
@@ -64,7 +64,7 @@ pub(in crate::volumes) async fn refuse_lost(
     match ask(node, found, record).await {
         Some(unserved) if !unserved.passes() => Err(unusable(what, unserved.to_string())),
         Some(_) => Ok(()),
-        None => match gone::ask(node, record).await {
+        None => match risks::ask(node, record).await {
             Some(risk) => Err(unusable(what, messages::at_risk(record.state, &risk, true))),
             None => Ok(()),
         },
@@ -72,7 +72,7 @@ pub(in crate::volumes) async fn refuse_lost(
 }
 
 fn unusable(what: &str, why: String) -> ApiError {
-    let advice = "Put its disk in order, or take another one: `evenkeel replica replace`";
+    let advice = format!("Put its disk in order, or take another one: {REPLACE}");
     ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice)
 }
 
@@ -118,7 +118,7 @@ async fn failed_again(node: &Arc<Node>, replica: &ReplicaStatus, what: &str) -> 
     if let Some(room) = room(node, replica).await {
         why = format!("{why} ({room})");
     }
-    let advice = "Make room on its disk, or take another one: `evenkeel replica replace`";
+    let advice = format!("Make room on its disk, or take another one: {REPLACE}");
     ApiError::new(ErrorCode::ReplicaUnusable, what, why, advice)
 }
 
@@ -139,14 +139,8 @@ async fn listed(node: &Arc<Node>, replica: &ReplicaStatus) -> Option<(Disk, Disk
         }
         member => {
             let (path, deadline) = (routes::DISKS, cluster::QUESTION);
-            let answer = cluster::forward::<(), DisksAnswer>(
-                node,
-                &member,
-                Method::GET,
-                path,
-                None,
-                deadline,
-            );
+            let answer =
+                node.cluster.forward::<(), DisksAnswer>(&member, Method::GET, path, None, deadline);
             answer.await.ok()?.disks
         }
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_api::types::{NoData, Suspended, WaitsFor};
-use evenkeel_core::primary::{PrimaryStatus, Waiting};
+use evenkeel_core::primary::{PresentWait, PrimaryStatus, Waiting};
 use evenkeel_core::{Instant, ReplicaState, View};
 
 use super::condition::{ReplicaFacts, Wait};
@@ -28,13 +28,13 @@ pub(super) enum Awaited {
 /// `waiting`: what its primary waits for, as that has last said.
 pub(super) fn of(
     attached: &Attached,
-    waiting: Option<(Waiting, Instant)>,
+    waiting: Option<PresentWait>,
     is_serving: bool,
 ) -> Option<(Awaited, Instant)> {
     // A primary that serves does not wait for its start, whatever it has last noted.
-    let waiting = waiting.filter(|(why, _)| !is_serving || *why != Waiting::Start);
-    if let Some((why, since)) = waiting {
-        return Some((Awaited::Primary(why), since));
+    let waiting = waiting.filter(|wait| !is_serving || wait.why != Waiting::Start);
+    if let Some(wait) = waiting {
+        return Some((Awaited::Primary(wait.why), wait.since));
     }
     if !is_serving {
         return Some((Awaited::Primary(Waiting::Start), attached.began));
@@ -107,7 +107,21 @@ pub(super) fn told(
         false => action,
     };
     let (seconds, since) = (waited.as_secs(), unix_seconds_ago(waited));
-    Suspended { waits_for, mirror, seconds, since, limit_seconds, why, action }
+    let fails_in = None;
+    Suspended { waits_for, mirror, seconds, since, limit_seconds, fails_in, why, action }
+}
+
+/// In how many seconds all requests fail that wait for data, if they do; what they waited for
+/// before may count. Without the coordinator each request has its own time.
+pub(super) fn fails_in(
+    told: &Suspended,
+    waiting: Option<PresentWait>,
+    now: Instant,
+) -> Option<u64> {
+    let wait = waiting.filter(|_| told.waits_for == WaitsFor::Replica)?;
+    let limit = Duration::from_secs(told.limit_seconds?);
+    let left = limit.saturating_sub(now.since(wait.counted_from));
+    Some(if wait.is_over { 0 } else { left.as_millis().div_ceil(1000) as u64 })
 }
 
 /// Why they wait, and what to do about it.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 /// Asks for a new controller.
@@ -59,7 +59,27 @@ impl Queue {
         (subsystem, host): (&str, &str),
         (controller, queue): (u16, u16),
     ) -> io::Result<(Self, Answer)> {
-        let mut stream = TcpStream::connect(address).await?;
+        let stream = TcpStream::connect(address).await?;
+        Self::connect_by(stream, (subsystem, host), (controller, queue)).await
+    }
+
+    /// Discovers from this address of this machine.
+    pub async fn discover_from(
+        from: [u8; 4],
+        address: &str,
+        host: &str,
+    ) -> io::Result<(Self, Answer)> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        let stream = socket.connect(address.parse().unwrap()).await?;
+        Self::connect_by(stream, (DISCOVERY, host), (NEW, 0)).await
+    }
+
+    async fn connect_by(
+        mut stream: TcpStream,
+        (subsystem, host): (&str, &str),
+        (controller, queue): (u16, u16),
+    ) -> io::Result<(Self, Answer)> {
         let mut hello = [0; 128];
         hello[2] = 128;
         hello[4] = 128;
@@ -97,6 +117,36 @@ impl Queue {
         enable.put(44, &0x14_u32.to_le_bytes());
         enable.put(48, &0x0046_0001_u64.to_le_bytes());
         self.call(enable, &[]).await.unwrap()
+    }
+
+    /// Resets the controller of an admin queue, and waits until it says that it is.
+    pub async fn reset(&mut self) {
+        let mut disable = Entry::new(0x7f);
+        disable.put(44, &0x14_u32.to_le_bytes());
+        disable.put(48, &0x0046_0000_u64.to_le_bytes());
+        assert_eq!(self.call(disable, &[]).await.unwrap().status, 0);
+        let is_ready = async {
+            loop {
+                let mut status = Entry::new(0x7f);
+                status.put(4, &[4]);
+                status.put(44, &0x1c_u32.to_le_bytes());
+                if self.call(status, &[]).await.unwrap().result & 1 == 0 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, is_ready).await.expect("it is reset");
+    }
+
+    /// Has a command of a queue for I/O aborted; whether it was.
+    pub async fn abort(&mut self, queue: u16, command: u16) -> bool {
+        let mut abort = Entry::new(8);
+        abort.put(40, &queue.to_le_bytes());
+        abort.put(42, &command.to_le_bytes());
+        let answer = self.call(abort, &[]).await.unwrap();
+        assert_eq!(answer.status, 0);
+        answer.result & 1 == 0
     }
 
     /// Sends a command with its data in the capsule, and waits for its answer.
@@ -169,6 +219,17 @@ impl Queue {
         answer.data
     }
 
+    /// A log page of the whole controller.
+    pub async fn log(&mut self, page: u8, length: u32) -> Vec<u8> {
+        let mut entry = Entry::new(2).reads(length);
+        entry.put(4, &u32::MAX.to_le_bytes());
+        entry.put(40, &[page, 0]);
+        entry.put(42, &((length / 4 - 1) as u16).to_le_bytes());
+        let answer = self.call(entry, &[]).await.unwrap();
+        assert_eq!(answer.status, 0);
+        answer.data
+    }
+
     /// The subsystems that discovery shows, with their addresses.
     pub async fn discovered(&mut self) -> Vec<(String, String)> {
         let mut entry = Entry::new(2).reads(8192);
@@ -191,11 +252,40 @@ impl Queue {
 
     /// Writes up to 8 KiB, durably; `block_size` bytes are a block.
     pub async fn write(&mut self, offset: u64, data: &[u8], block_size: u64) -> Answer {
-        let mut entry = transfer(1, offset, data.len() as u64, block_size);
+        self.call(durable_write(offset, data, block_size), data).await.unwrap()
+    }
+
+    /// Begins such a write; its identifier.
+    pub async fn begin_write(&mut self, offset: u64, data: &[u8], block_size: u64) -> u16 {
+        self.send(durable_write(offset, data, block_size), data).await.unwrap()
+    }
+
+    /// Begins to compare with up to 8 KiB.
+    pub async fn begin_compare(&mut self, offset: u64, data: &[u8], block_size: u64) {
+        let mut entry = transfer(5, offset, data.len() as u64, block_size);
         entry.put(32, &(data.len() as u32).to_le_bytes());
         entry.put(39, &[1]);
-        entry.put(51, &[1 << 6]);
-        self.call(entry, data).await.unwrap()
+        self.send(entry, data).await.unwrap();
+    }
+
+    /// Compares with up to 8 KiB, and writes as many if it is the same (Compare and Write).
+    pub async fn compare_and_write(
+        &mut self,
+        offset: u64,
+        (expected, data): (&[u8], &[u8]),
+        block_size: u64,
+    ) -> [Answer; 2] {
+        let mut sent = Vec::new();
+        for (opcode, part, data) in [(5, 1, expected), (1, 2, data)] {
+            let mut entry = transfer(opcode, offset, data.len() as u64, block_size);
+            entry.put(1, &[0x40 | part]);
+            entry.put(32, &(data.len() as u32).to_le_bytes());
+            entry.put(39, &[1]);
+            sent.push(self.send(entry, data).await.unwrap());
+        }
+        let (first, second) = (self.answer().await.unwrap(), self.answer().await.unwrap());
+        assert_eq!([first.0, second.0], sent[..], "the first half is answered first");
+        [first.1, second.1]
     }
 
     pub async fn read(&mut self, offset: u64, length: u64, block_size: u64) -> Vec<u8> {
@@ -212,6 +302,14 @@ impl Queue {
             async { while !matches!(self.stream.read(&mut rest).await, Ok(0) | Err(_)) {} };
         tokio::time::timeout(PATIENCE, closed).await.expect("it is closed");
     }
+}
+
+fn durable_write(offset: u64, data: &[u8], block_size: u64) -> Entry {
+    let mut entry = transfer(1, offset, data.len() as u64, block_size);
+    entry.put(32, &(data.len() as u32).to_le_bytes());
+    entry.put(39, &[1]);
+    entry.put(51, &[1 << 6]);
+    entry
 }
 
 fn transfer(opcode: u8, offset: u64, length: u64, block_size: u64) -> Entry {

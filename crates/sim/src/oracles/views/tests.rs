@@ -1,38 +1,19 @@
-use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
 use super::*;
 
 fn view() -> View {
     let replica = |id| ReplicaRecord {
-        id: ReplicaId(id),
-        node: NodeId(id),
-        state: ReplicaState::InSync,
-        since: Generation(1),
         incarnation: Incarnation(7),
-        cause: Cause::None,
-        missing_since: None,
-        role: Role::Own,
+        ..ReplicaRecord::first(ReplicaId(id), NodeId(id))
     };
-    View {
-        volume: VolumeId(1),
-        generation: Generation(1),
-        parent: Generation(0),
-        history: History(1),
-        coordinator: CoordinatorId(1),
-        epochs: Vec::new(),
-        geometry: Geometry { size: 4096, block_size: 512, chunk: 4096 },
-        protocol: Protocol::C,
-        bitmap: Bitmap::default(),
-        intents: IntentLayout::for_size(1 << 30),
-        rebuild_limit: RebuildLimit::default(),
-        lease: Default::default(),
-        no_coordinator: Default::default(),
-        no_data: None,
-        reservations: Default::default(),
-        mirrors: vec![MirrorView { replicas: vec![replica(1), replica(2)] }],
-        primaries: Vec::new(),
-    }
+    View::first(
+        VolumeId(1),
+        History(1),
+        CoordinatorId(1),
+        Geometry { size: 4096, block_size: 512, chunk: 4096 },
+        vec![MirrorView { replicas: vec![replica(1), replica(2)] }],
+    )
 }
 
 fn step(view: &View, change: impl FnOnce(&mut View)) -> Result<View, Violation> {

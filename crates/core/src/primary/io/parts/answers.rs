@@ -2,15 +2,18 @@
 
 use core::ops::ControlFlow;
 
-use super::under_way::Parts;
+use super::blockwise::may_read_blockwise;
+use super::disk_failures::failed_flush;
+use super::invariants::check_acknowledged;
+use super::part::{Part, PartAction};
+use super::table::PartTable;
+use super::{Below, Parts};
 use crate::ids::*;
 use crate::message::{BlockDigest, Failure};
 use crate::operation::Extent;
 use crate::payload::Payload;
 use crate::policy::{ReplicaSet, acknowledged};
-use crate::primary::io::part::{Part, PartAction};
-use crate::primary::io::requests::RequestNumber;
-use crate::primary::io::{Io, Lower};
+use crate::primary::io::requests::{RequestNumber, Requests};
 use crate::primary::membership::Membership;
 use crate::primary::membership::peer::Peer;
 use crate::primary::{Context, EndReason, Flow};
@@ -19,34 +22,34 @@ use crate::view::Protocol;
 
 const GO_ON: Flow = ControlFlow::Continue(());
 
-impl<P: Payload> Io<P> {
-    pub(in crate::primary::io) fn received(
+impl<P: Payload> Parts<P> {
+    pub fn received(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
     ) -> Flow {
         if let Some((part, peer)) =
-            answer_for(lower.peers, &mut self.parts, (replica, sequence), |_| true)
+            answer_for(below.peers, &mut self.table, (replica, sequence), |_| true)
         {
             part.received_by(peer.bit());
-            return self.check_part(cx, lower, sequence);
+            return self.check_part(cx, below, sequence);
         }
         GO_ON
     }
 
-    pub(in crate::primary::io) fn done(
+    pub fn done(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
         result: Result<(), Failure>,
     ) -> Flow {
         let fits = |part: &Part<P>| result.is_err() || !part.action().asks_for_content();
         let Some((part, peer)) =
-            answer_for(lower.peers, &mut self.parts, (replica, sequence), fits)
+            answer_for(below.peers, &mut self.table, (replica, sequence), fits)
         else {
             return GO_ON; // It means nothing now, or never did.
         };
@@ -56,42 +59,42 @@ impl<P: Payload> Io<P> {
                 if part.changes_data() {
                     peer.speed().wrote(cx.now.since(part.sent_at()));
                 }
-                self.drain_progressed(cx, lower, sequence);
+                self.drain_progressed(cx, below, sequence);
             }
             Err(_) if matches!(part.action(), PartAction::Digest { .. }) => {
                 let bit = peer.bit();
                 part.excuse(bit);
-                self.digested(sequence, bit, None);
+                self.findings.digested(sequence, bit, None);
             }
             Err(failure) => {
                 part.failed_by(peer.bit(), failure);
-                self.part_failed(lower, replica, sequence, failure);
+                self.part_failed(below, replica, sequence, failure);
             }
         }
-        self.confirmations_changed(cx, lower)?;
-        self.check_part(cx, lower, sequence)
+        self.confirmations_changed(cx, below)?;
+        self.check_part(cx, below, sequence)
     }
 
     fn part_failed(
         &mut self,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
         failure: Failure,
     ) {
-        let Some(part) = self.parts.known(sequence) else { return };
+        let Some(part) = self.table.known(sequence) else { return };
         let (range, is_durable) = (part.action().read_range(), part.action().is_durable());
         let is_one_block = part.is_one_block();
         if is_durable {
-            self.failed_flush(lower, replica);
+            failed_flush(below, replica);
         }
         match range {
             // That there is something to be repaired is known.
             Some(_) if is_one_block => {}
             Some(range) if matches!(failure, Failure::Medium | Failure::Damaged) => {
-                self.read_failed(lower, replica, range);
+                self.read_failed(below, replica, range);
             }
-            _ => self.disk_failed(lower, replica, failure),
+            _ => self.disk_failed(below, replica, failure),
         }
     }
 
@@ -99,23 +102,23 @@ impl<P: Payload> Io<P> {
     /// a disk put a good sector in the place of a bad one; a replica that fails too often leaves.
     fn read_failed(
         &mut self,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         range: core::ops::Range<u64>,
     ) {
-        let Some(peer) = lower.peers.known_mut(replica) else { return };
+        let Some(peer) = below.peers.known_mut(replica) else { return };
         let (mirror, bit, is_often) = (peer.mirror(), peer.bit(), peer.disk_mut().fail_read());
-        if is_often || lower.peers.mirror(mirror).in_sync() & !bit == 0 {
-            return self.disk_failed(lower, replica, Failure::Medium);
+        if is_often || below.peers.mirror(mirror).in_sync() & !bit == 0 {
+            return self.disk_failed(below, replica, Failure::Medium);
         }
-        self.must_repair(mirror, range);
+        self.findings.must_repair(mirror, range);
     }
 
     /// A replica tells what it holds.
-    pub(in crate::primary::io) fn digests(
+    pub fn digests(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
         digests: Vec<BlockDigest>,
@@ -125,21 +128,21 @@ impl<P: Payload> Io<P> {
             _ => false,
         };
         if let Some((part, peer)) =
-            answer_for(lower.peers, &mut self.parts, (replica, sequence), fits)
+            answer_for(below.peers, &mut self.table, (replica, sequence), fits)
         {
             let bit = peer.bit();
             part.written_by(bit);
-            self.digested(sequence, bit, Some(digests));
-            self.confirmations_changed(cx, lower)?;
-            return self.check_part(cx, lower, sequence);
+            self.findings.digested(sequence, bit, Some(digests));
+            self.confirmations_changed(cx, below)?;
+            return self.check_part(cx, below, sequence);
         }
         GO_ON
     }
 
-    pub(in crate::primary::io) fn data(
+    pub fn data(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
         payload: Option<P>,
@@ -150,7 +153,7 @@ impl<P: Payload> Io<P> {
             PartAction::Read { length: wanted, .. } => length == Some(*wanted),
             _ => false,
         };
-        let answer = answer_for(lower.peers, &mut self.parts, (replica, sequence), |part| {
+        let answer = answer_for(below.peers, &mut self.table, (replica, sequence), |part| {
             fits(part) && !part.was_written()
         });
         if let (Some((part, peer)), Some(payload)) = (answer, payload) {
@@ -158,18 +161,18 @@ impl<P: Payload> Io<P> {
                 part.take_unverified(peer.bit(), payload);
             } else {
                 part.written_by(peer.bit());
-                self.requests.keep_data(part, payload);
+                below.requests.keep_data(part.request(), part.from(), payload);
             }
-            self.confirmations_changed(cx, lower)?;
-            return self.check_part(cx, lower, sequence);
+            self.confirmations_changed(cx, below)?;
+            return self.check_part(cx, below, sequence);
         }
         GO_ON
     }
 
-    pub(in crate::primary::io) fn extents(
+    pub fn extents(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         sequence: Sequence,
         extents: Vec<Extent>,
@@ -182,99 +185,99 @@ impl<P: Payload> Io<P> {
             }
             _ => false,
         };
-        let answer = answer_for(lower.peers, &mut self.parts, (replica, sequence), |part| {
+        let answer = answer_for(below.peers, &mut self.table, (replica, sequence), |part| {
             fits(part) && !part.was_written()
         });
         if let Some((part, peer)) = answer {
             part.written_by(peer.bit());
-            self.requests.keep_extents(part, extents);
-            self.confirmations_changed(cx, lower)?;
-            return self.check_part(cx, lower, sequence);
+            below.requests.keep_extents(part.request(), part.from(), extents);
+            self.confirmations_changed(cx, below)?;
+            return self.check_part(cx, below, sequence);
         }
         GO_ON
     }
 
     /// A replica did not run a part because it has adopted another generation. It is resent when
     /// the replica has adopted the primary's.
-    pub fn part_refused(&mut self, lower: &Lower<'_>, replica: ReplicaId, sequence: Sequence) {
-        let Some(peer) = lower.peers.known(replica) else { return };
+    pub fn part_refused(&mut self, below: &Below<'_, P>, replica: ReplicaId, sequence: Sequence) {
+        let Some(peer) = below.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         // It may be over, if others have carried it out.
-        let part = self.parts.get_mut(sequence).filter(|part| part.mirror() == mirror);
+        let part = self.table.get_mut(sequence).filter(|part| part.mirror() == mirror);
         if part.is_some_and(|part| part.refused_by(bit)) {
-            self.parts.await_replica(sequence);
+            self.table.await_replica(sequence);
         }
     }
 
     /// Answers and finishes a part, as far as what is known of it permits.
-    pub(in crate::primary::io) fn check_part(
+    pub(super) fn check_part(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         sequence: Sequence,
     ) -> Flow {
-        let Some(part) = self.parts.get(sequence) else {
+        let Some(part) = self.table.get(sequence) else {
             return GO_ON; // It has ended since somebody meant to look at it.
         };
         if part.is_read() {
-            self.check_read(cx, lower, sequence);
+            self.check_read(cx, below, sequence);
             return GO_ON;
         }
-        if !lower.views.adoption().is_over() {
+        if !below.views.adoption().is_over() {
             return GO_ON; // All parts are looked at when it is.
         }
-        if !part.is_answered() && self.may_acknowledge(lower, part) {
-            if self.needs_lease(lower, part) && !lower.peers.has_lease(part.mirror(), cx.now) {
+        if !part.is_answered() && self.may_acknowledge(below, part) {
+            if needs_lease(below, part) && !below.peers.has_lease(part.mirror(), cx.now) {
                 self.await_lease(cx, sequence);
                 return GO_ON;
             }
             if cfg!(debug_assertions) && part.failed_targets() == 0 {
-                self.check_acknowledged(lower.peers, lower.views, part);
+                check_acknowledged(below.peers, below.views, part);
             }
-            self.acknowledge(cx, lower, sequence);
+            self.acknowledge(cx, below, sequence);
         }
-        self.finish_if_over(lower, sequence)
+        self.finish_if_over(below, sequence)
     }
 
     pub(super) fn check_read(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         sequence: Sequence,
     ) {
-        let Some(part) = self.parts.known_mut(sequence) else { return };
+        let Some(part) = self.table.known_mut(sequence) else { return };
         if part.was_written() {
             let mirror = part.mirror();
-            if !lower.peers.has_lease(mirror, cx.now) {
+            if !below.peers.has_lease(mirror, cx.now) {
                 return self.await_lease(cx, sequence);
             }
         } else if part.failed_targets() != 0 {
             // Another replica may have it whole; if none does, the failure is the answer.
-            let exhausted = lower.peers.mirror(part.mirror()).in_sync() & !part.failed() == 0;
+            let exhausted = below.peers.mirror(part.mirror()).in_sync() & !part.failed() == 0;
             if !exhausted {
                 part.read_elsewhere();
-                return self.parts.await_replica(sequence);
+                return self.table.await_replica(sequence);
             }
-            if self.accept_unverified(sequence) {
-                return self.check_read(cx, lower, sequence);
+            if self.accept_unverified(below, sequence) {
+                return self.check_read(cx, below, sequence);
             }
-            if self.parts.get(sequence).is_some_and(|part| self.may_read_blockwise(lower, part)) {
-                return self.read_blockwise(cx, lower, sequence);
+            if self.table.get(sequence).is_some_and(|part| may_read_blockwise(below, part)) {
+                return self.read_blockwise(cx, below, sequence);
             }
         } else {
             return; // It is not answered yet.
         }
-        if let Some(part) = self.parts.end(sequence) {
-            self.renew_what_was_read(&part);
+        if let Some(part) = self.table.end(sequence) {
+            self.renew_what_was_read(below, &part);
             let error = if part.was_written() { None } else { part.error() };
-            self.part_answered(cx, part.request(), error);
-            self.part_finished(part.request());
+            below.requests.part_answered(cx, part.request(), error);
+            below.requests.part_finished(part.request());
         }
     }
 
-    fn may_acknowledge(&self, lower: &Lower<'_>, part: &Part<P>) -> bool {
-        let Some(view) = lower.views.known_view() else { return false };
-        let mirror = lower.peers.mirror(part.mirror());
+    fn may_acknowledge(&self, below: &Below<'_, P>, part: &Part<P>) -> bool {
+        let Some(view) = below.views.known_view() else { return false };
+        let mirror = below.peers.mirror(part.mirror());
         let stable = part.missing() == 0;
         if part.failed_targets() != 0 {
             // Somebody failed and has not left. If it can't leave, its failure is the answer.
@@ -283,25 +286,25 @@ impl<P: Payload> Io<P> {
         // One that rebuilds counts, too: a view that this primary has not learnt of may have made
         // it the only one in-sync.
         let is_flush = matches!(part.action(), PartAction::Flush { .. });
-        if is_flush && self.all_lacking(lower, part.mirror()) & mirror.members() != 0 {
+        if is_flush && self.all_lacking(below, part.mirror()) & mirror.members() != 0 {
             return false;
         }
         acknowledged(view.protocol, part.progress(mirror))
     }
 
-    fn needs_lease(&self, lower: &Lower<'_>, part: &Part<P>) -> bool {
-        let is_c = lower.views.view().is_none_or(|view| view.protocol == Protocol::C);
-        !is_c && !part.action().is_durable()
-    }
-
-    fn acknowledge(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>, sequence: Sequence) {
-        let Some(part) = self.parts.known_mut(sequence) else { return };
+    fn acknowledge(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        below: &mut Below<'_, P>,
+        sequence: Sequence,
+    ) {
+        let Some(part) = self.table.known_mut(sequence) else { return };
         let error = part.answer();
         match part.action() {
             PartAction::Flush { .. } | PartAction::Stabilize { .. } | PartAction::Digest { .. } => {
             }
             // One that failed counts too: it may be on the disk, and be read from there.
-            _ => self.writes.acknowledge(sequence),
+            _ => below.stability.acknowledge(sequence),
         }
         let (number, mirror, is_stabilizing) =
             (part.request(), part.mirror(), part.is_stabilizing());
@@ -314,31 +317,29 @@ impl<P: Payload> Io<P> {
         if let PartAction::Stabilize { through } = *part.action()
             && error.is_none()
         {
-            self.stable(cx, lower, mirror, through);
+            let (stability, lower) = below.stability();
+            stability.stable(cx, &lower, mirror, through);
         }
         if let Some((covers, stabilizes)) = flushed {
-            self.flush_part_done(number, covers);
-            self.stable(cx, lower, mirror, stabilizes);
+            if below.requests.awaits_last_part(number) {
+                // It covers what it covers once its last part is done.
+                below.stability.flush(covers);
+            }
+            let (stability, lower) = below.stability();
+            stability.stable(cx, &lower, mirror, stabilizes);
         }
         if error.is_some() && !is_stabilizing {
-            lower.views.rebuilds_lack_a_source(lower.peers, mirror);
+            below.views.rebuilds_lack_a_source(below.peers, mirror);
         }
-        self.part_answered(cx, number, error);
+        below.requests.part_answered(cx, number, error);
     }
 
-    /// A flush covers what it covers once its last part is done.
-    fn flush_part_done(&mut self, number: RequestNumber, covers: Sequence) {
-        if self.requests.awaits_last_part(number) {
-            self.writes.flush(covers);
-        }
-    }
-
-    fn finish_if_over(&mut self, lower: &mut Lower<'_>, sequence: Sequence) -> Flow {
+    fn finish_if_over(&mut self, below: &mut Below<'_, P>, sequence: Sequence) -> Flow {
         let is_over = |part: &&Part<P>| part.is_answered() && part.missing() == 0;
-        let Some(part) = self.parts.get(sequence).filter(is_over) else {
+        let Some(part) = self.table.get(sequence).filter(is_over) else {
             return GO_ON; // Its client, or a replica, is not done with it.
         };
-        let in_sync = lower.peers.mirror(part.mirror()).in_sync();
+        let in_sync = below.peers.mirror(part.mirror()).in_sync();
         if part.has_failed() && part.targets() & part.written() != 0 && part.failed_targets() != 0 {
             // Answered with an error, and one that rebuilds has it: that one leaves, or, if it
             // became in-sync meanwhile, those that failed it. Until then nobody reads there.
@@ -346,55 +347,61 @@ impl<P: Payload> Io<P> {
         }
         if part.is_acknowledged() && part.failed() & in_sync != 0 {
             // Acknowledged when it had arrived (A, B). Who failed it since has to leave first.
-            if in_sync & !self.all_lacking(lower, part.mirror()) == 0 {
+            if in_sync & !self.all_lacking(below, part.mirror()) == 0 {
                 return ControlFlow::Break(EndReason::LostWrites);
             }
             return GO_ON;
         }
-        if let Some(part) = self.parts.end(sequence) {
+        if let Some(part) = self.table.end(sequence) {
             if part.is_acknowledged() && part.failed() != 0 {
-                lower.peers.remember_lack(part.mirror(), part.failed());
+                below.peers.remember_lack(part.mirror(), part.failed());
             }
             if part.changes_data() && part.failed_targets() != 0 {
-                self.hold_stability(part.mirror(), part.held(sequence));
+                below.stability.hold(part.mirror(), part.held(sequence));
             }
-            self.part_finished(part.request());
+            below.requests.part_finished(part.request());
         }
         GO_ON
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged.
-    fn all_lacking(&self, lower: &Lower<'_>, mirror: usize) -> ReplicaSet {
-        self.parts.lacking(mirror) | lower.peers.remembered_to_lack(mirror)
+    fn all_lacking(&self, below: &Below<'_, P>, mirror: usize) -> ReplicaSet {
+        self.table.lacking(mirror) | below.peers.remembered_to_lack(mirror)
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.
-    pub(in crate::primary::io) fn check_all_parts(
+    pub(super) fn check_all_parts(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
     ) -> Flow {
-        let all: Vec<_> = self.parts.iter().map(|(sequence, _)| sequence).collect();
+        let all: Vec<_> = self.table.iter().map(|(sequence, _)| sequence).collect();
         for sequence in all {
-            self.check_part(cx, lower, sequence)?;
+            self.check_part(cx, below, sequence)?;
         }
         GO_ON
     }
 
     /// Forgets the reads of a request that has been answered.
-    pub(in crate::primary::io) fn forget_reads_of(&mut self, number: RequestNumber) {
+    pub fn forget_reads_of(&mut self, requests: &mut Requests<P>, number: RequestNumber) {
         let reads: Vec<_> = self
-            .parts
+            .table
             .iter()
             .filter(|(_, part)| part.request() == number && part.is_read())
             .map(|(sequence, _)| sequence)
             .collect();
         for sequence in reads {
-            self.parts.end(sequence);
-            self.requests.part_forgotten(number);
-            self.part_finished(number);
+            self.table.end(sequence);
+            requests.part_forgotten(number);
+            requests.part_finished(number);
         }
     }
+}
+
+/// Whether an answer without a word from every member needs that this is a primary still.
+fn needs_lease<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
+    let is_c = below.views.view().is_none_or(|view| view.protocol == Protocol::C);
+    !is_c && !part.action().is_durable()
 }
 
 /// Finds the part that a replica's answer is for, and takes the answer as its confirmation. `None`
@@ -403,7 +410,7 @@ impl<P: Payload> Io<P> {
 /// replica will be late.
 fn answer_for<'a, P: Payload>(
     peers: &'a mut Membership,
-    parts: &'a mut Parts<P>,
+    parts: &'a mut PartTable<P>,
     (replica, sequence): (ReplicaId, Sequence),
     fits: impl FnOnce(&Part<P>) -> bool,
 ) -> Option<(&'a mut Part<P>, &'a mut Peer)> {

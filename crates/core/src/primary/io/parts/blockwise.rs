@@ -1,29 +1,29 @@
 //! Reading block by block what no replica could read as a whole: each may have another block
 //! damaged.
 
+use super::part::{Part, PartAction};
+use super::{Below, Parts};
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::primary::Context;
-use crate::primary::io::part::{Part, PartAction};
-use crate::primary::io::{Io, Lower};
 use crate::settings::BLOCK;
 
-impl<P: Payload> Io<P> {
-    /// Whether a read that all have failed may yet be answered block by block. That of a check is
-    /// not: which replica has its blocks whole is known.
-    pub(super) fn may_read_blockwise(&self, lower: &Lower<'_>, part: &Part<P>) -> bool {
-        let has_others = lower.peers.mirror(part.mirror()).in_sync().count_ones() > 1;
-        part.reads_several_blocks() && has_others && !self.requests.is_kept(part.request())
-    }
+/// Whether a read that all have failed may yet be answered block by block. That of a check is not:
+/// which replica has its blocks whole is known.
+pub(super) fn may_read_blockwise<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
+    let has_others = below.peers.mirror(part.mirror()).in_sync().count_ones() > 1;
+    part.reads_several_blocks() && has_others && !below.requests.is_kept(part.request())
+}
 
+impl<P: Payload> Parts<P> {
     /// Puts a read of each block in the place of one that failed.
     pub(super) fn read_blockwise(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         sequence: Sequence,
     ) {
-        let read = self.parts.end(sequence);
+        let read = self.table.end(sequence);
         let Some((part, range)) =
             read.and_then(|read| read.action().read_range().map(|range| (read, range)))
         else {
@@ -37,14 +37,14 @@ impl<P: Payload> Io<P> {
             pieces.push((at, (next - at) as u32));
             at = next;
         }
-        self.requests.expect_pieces(part.request(), pieces.len());
+        below.requests.expect_pieces(part.request(), pieces.len());
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
             let from = part.from() + (at - range.start);
-            let mirror = (part.mirror(), lower.peers.mirror(part.mirror()));
+            let mirror = (part.mirror(), below.peers.mirror(part.mirror()));
             let piece = Part::new(part.request(), mirror, from, action, cx.now).of_one_block();
-            let sequence = self.add_part(piece);
-            self.place_read(cx, lower, sequence);
+            let sequence = self.add_part(below, piece);
+            self.place_read(cx, below, sequence);
         }
     }
 }

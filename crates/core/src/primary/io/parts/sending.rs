@@ -1,15 +1,14 @@
 //! Cutting requests into parts, and sending them: to the members, and again after a reconnect.
 
+use super::part::{Part, PartAction};
+use super::{Below, Parts};
 use crate::ids::*;
 use crate::message::OperationId;
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::Context;
-use crate::primary::io::compare::Comparison;
-use crate::primary::io::part::{Part, PartAction};
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::io::{Io, Lower};
 use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
 use crate::stripe;
 use crate::view::Protocol;
@@ -17,18 +16,18 @@ use crate::view::Protocol;
 /// Most parts of one map request: what lies behind is left to the next request.
 const MAX_MAP_PARTS: usize = 64;
 
-impl<P: Payload> Io<P> {
+impl<P: Payload> Parts<P> {
     /// Cuts a request into parts and sends them.
-    pub(in crate::primary::io) fn dispatch(
+    pub fn dispatch(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let Some(view) = lower.views.known_view() else { return };
+        let Some(view) = below.views.known_view() else { return };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        let covers = self.writes.acknowledged();
+        let covers = below.stability.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
         let parts: Vec<(usize, u64, PartAction<P>)> = match operation {
             Operation::Read { offset, length } => pieces(offset, length.into(), MAX_PAYLOAD)
@@ -49,13 +48,9 @@ impl<P: Payload> Io<P> {
                     })
                     .collect()
             }
-            Operation::CompareAndWrite { offset, expected, payload, durable } => {
-                return self.read_to_compare(
-                    cx,
-                    lower,
-                    number,
-                    Comparison { offset, expected, payload, durable },
-                );
+            Operation::CompareAndWrite { .. } => {
+                debug_assert!(false, "{number:?} reads and writes, one after the other");
+                return;
             }
             Operation::Zero { offset, length, unmap, durable } => {
                 stripe::shares(geometry, mirrors, offset, length)
@@ -69,37 +64,37 @@ impl<P: Payload> Io<P> {
             Operation::Flush => {
                 let flush = |mirror| PartAction::Flush {
                     covers,
-                    stabilizes: self.finished_through(mirror),
+                    stabilizes: self.finished_through(below, mirror),
                 };
                 (0..mirrors).map(|mirror| (mirror, 0, flush(mirror))).collect()
             }
         };
-        self.requests.expect_parts(number, parts.len());
+        below.requests.expect_parts(number, parts.len());
         for (mirror, from, action) in parts {
-            self.send_part(cx, lower, number, mirror, from, action);
+            self.send_part(cx, below, number, mirror, from, action);
         }
     }
 
     pub fn send_part(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         request: RequestNumber,
         mirror: usize,
         from: u64,
         action: PartAction<P>,
     ) {
-        let part = Part::new(request, (mirror, lower.peers.mirror(mirror)), from, action, cx.now);
+        let part = Part::new(request, (mirror, below.peers.mirror(mirror)), from, action, cx.now);
         let (is_read, changes_data) = (part.is_read(), part.changes_data());
         let targets = part.targets();
-        let sequence = self.add_part(part);
+        let sequence = self.add_part(below, part);
         if changes_data {
-            self.write_begins(mirror, sequence, cx.now);
+            below.stability.write_begins(mirror, sequence, cx.now);
         }
         if is_read {
-            self.place_read(cx, lower, sequence);
+            self.place_read(cx, below, sequence);
         } else {
-            self.send_unsent(cx, lower, sequence, targets);
+            self.send_unsent(cx, below, sequence, targets);
         }
     }
 
@@ -107,21 +102,21 @@ impl<P: Payload> Io<P> {
     pub fn send_read_elsewhere(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         request: RequestNumber,
         (mirror, avoided): (usize, ReplicaSet),
         from: u64,
         action: PartAction<P>,
     ) {
-        let peers = lower.peers.mirror(mirror);
+        let peers = below.peers.mirror(mirror);
         let part = Part::new(request, (mirror, peers), from, action, cx.now).not_from(avoided);
-        let sequence = self.add_part(part);
-        self.place_read(cx, lower, sequence);
+        let sequence = self.add_part(below, part);
+        self.place_read(cx, below, sequence);
     }
 
-    pub(super) fn add_part(&mut self, part: Part<P>) -> Sequence {
-        let sequence = self.writes.send_next();
-        self.parts.add(sequence, part);
+    pub(super) fn add_part(&mut self, below: &mut Below<'_, P>, part: Part<P>) -> Sequence {
+        let sequence = below.stability.send_next();
+        self.table.add(sequence, part);
         sequence
     }
 
@@ -129,16 +124,16 @@ impl<P: Payload> Io<P> {
     pub(super) fn send_unsent(
         &mut self,
         cx: &mut Context<'_, P>,
-        lower: &Lower<'_>,
+        below: &Below<'_, P>,
         sequence: Sequence,
         targets: ReplicaSet,
     ) {
-        let generation = lower.views.generation();
-        let Some(part) = self.parts.known_mut(sequence) else { return };
-        let mirror = lower.peers.mirror(part.mirror());
-        let is_b = lower.views.view().is_some_and(|view| view.protocol == Protocol::B);
+        let generation = below.views.generation();
+        let Some(part) = self.table.known_mut(sequence) else { return };
+        let mirror = below.peers.mirror(part.mirror());
+        let is_b = below.views.view().is_some_and(|view| view.protocol == Protocol::B);
         for id in mirror.ids(targets & part.unsent()) {
-            if let Some(peer) = lower.peers.known(id)
+            if let Some(peer) = below.peers.known(id)
                 && let Some(link) = peer.ready_link()
             {
                 part.send_to(peer.bit());
@@ -151,64 +146,64 @@ impl<P: Payload> Io<P> {
     }
 
     /// Sends, in their order, the parts that a replica has not got in its present session.
-    pub fn resend(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, replica: ReplicaId) {
-        let Some(peer) = lower.peers.known(replica) else { return };
+    pub fn resend(&mut self, cx: &mut Context<'_, P>, below: &Below<'_, P>, replica: ReplicaId) {
+        let Some(peer) = below.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
         let unsent: Vec<_> = self
-            .parts
+            .table
             .of_mirror(mirror)
             .filter(|(_, part)| part.unsent() & bit != 0)
             .map(|(sequence, _)| sequence)
             .collect();
         for sequence in unsent {
-            self.send_unsent(cx, lower, sequence, bit);
+            self.send_unsent(cx, below, sequence, bit);
         }
     }
 
     /// A replica's session has ended: what it has not answered was not sent. Its reads go to
     /// another one.
-    pub fn session_ended(&mut self, lower: &Lower<'_>, replica: ReplicaId) {
-        if let Some(peer) = lower.peers.known(replica) {
+    pub fn session_ended(&mut self, below: &Below<'_, P>, replica: ReplicaId) {
+        if let Some(peer) = below.peers.known(replica) {
             let (mirror, bit) = (peer.mirror(), peer.bit());
-            self.parts.of_mirror_mut(mirror).for_each(|part| part.forget_session(bit));
-            self.parts.take_reads_from(mirror, bit);
+            self.table.of_mirror_mut(mirror).for_each(|part| part.forget_session(bit));
+            self.table.take_reads_from(mirror, bit);
         }
-    }
-
-    /// What was read by an older view and not told yet, because the lease was not confirmed, is
-    /// read anew: other primaries may have changed it since, and the new view's members confirm
-    /// only that one.
-    pub(in crate::primary::io) fn read_again(&mut self) {
-        self.parts.read_again(|part| self.requests.forget_read(part));
     }
 
     /// A replica stays although it has restarted. What had only arrived there is gone; so may be,
     /// if its machine restarted, what it had written: it gets all that is not finished again.
     pub fn forget_incarnation(
         &mut self,
-        lower: &mut Lower<'_>,
+        below: &mut Below<'_, P>,
         replica: ReplicaId,
         has_rebooted: bool,
     ) {
-        let Some(peer) = lower.peers.known_mut(replica) else { return };
+        let Some(peer) = below.peers.known_mut(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
-        peer.disk_mut().renew(self.stability.last_write(mirror));
-        for part in self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read()) {
+        peer.disk_mut().renew(below.stability.last_write(mirror));
+        for part in self.table.of_mirror_mut(mirror).filter(|part| !part.is_read()) {
             part.forget_incarnation(bit, has_rebooted);
         }
     }
 
     /// A replica is no member any more: nothing waits for it, once the others have adopted that.
     pub fn forget_target(&mut self, mirror: usize, bit: ReplicaSet) {
-        let writes = self.parts.of_mirror_mut(mirror).filter(|part| !part.is_read());
+        let writes = self.table.of_mirror_mut(mirror).filter(|part| !part.is_read());
         writes.for_each(|part| part.forget_replica(bit));
     }
 
-    /// The view has changed: parts go to its members.
-    pub(in crate::primary::io) fn retarget_parts(&mut self, lower: &Lower<'_>) {
-        for part in self.parts.values_mut().filter(|part| !part.is_read()) {
-            part.retarget(lower.peers.mirror(part.mirror()));
+    /// The view has changed: parts go to its members. What was read by an older one and not told
+    /// yet, because the lease was not confirmed, is read anew if others run the volume, too: they
+    /// may have changed it since, and the new view's members confirm only that one.
+    pub fn follow_view(&mut self, below: &mut Below<'_, P>) {
+        for part in self.table.values_mut().filter(|part| !part.is_read()) {
+            part.retarget(below.peers.mirror(part.mirror()));
         }
+        if below.views.view().is_some_and(|view| view.is_shared()) {
+            let again = |part: &Part<P>| below.requests.forget_read(part.request(), part.from());
+            self.table.read_again(again);
+        }
+        self.rebuild_waits.forget_drains();
     }
 }
 

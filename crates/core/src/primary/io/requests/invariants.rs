@@ -1,44 +1,33 @@
-//! What must hold of requests after every step (see [`crate::primary::invariants`]).
+//! What must hold of requests and of what they have and wait for (see
+//! [`crate::primary::invariants`]).
 
-use super::{Request, RequestLock, RequestNumber, Requests, Step};
+use super::Requests;
+use super::table::RequestLock;
 use crate::payload::Payload;
 
 impl<P: Payload> Requests<P> {
-    /// Panics if a request contradicts itself, or who has which range. `has_lock`: whether it has
-    /// this lock.
-    pub fn check_invariants(&self, has_lock: impl Fn(RequestNumber, RequestLock) -> bool) {
-        for (number, request) in self.under_way.iter() {
-            request.check_invariants(*number, |lock| has_lock(*number, lock));
+    /// Panics if an invariant of requests does not hold.
+    pub fn check_invariants(&self) {
+        for number in self.exclusions.requests() {
+            let is_kept = self.table.is_kept(number);
+            assert!(is_kept, "I13: {number:?} does not keep out whom a change excludes");
         }
+        self.ranges.check_invariants();
+        self.suspension.check_invariants(self.table.waits().next().is_some());
+        self.table.check_invariants(|number, lock| match lock {
+            RequestLock::None => false,
+            RequestLock::Local => self.ranges.are_granted_to(number),
+            RequestLock::ClusterLock => self.cluster_locks.are_granted_to(number),
+        });
+    }
+
+    /// Panics if somebody waits for an answer.
+    pub fn check_answered(&self) {
+        assert!(self.table.are_answered(), "I11: not answered");
     }
 
     /// Parts of all requests that some replica has not carried out yet.
     pub fn unfinished_parts(&self) -> usize {
-        self.under_way.values().map(|request| request.unfinished).sum()
+        self.table.unfinished_parts()
     }
 }
-
-impl<P> Request<P> {
-    fn check_invariants(&self, number: RequestNumber, has_lock: impl Fn(RequestLock) -> bool) {
-        let Self { unanswered, unfinished, .. } = self;
-        assert!(unanswered <= unfinished, "I4: {number:?} was answered before its parts");
-        let has_begun = *unfinished > 0 && !matches!(self.next, Step::Send(_));
-        match self.lock {
-            RequestLock::None => {}
-            RequestLock::Local => {
-                let is_granted = !has_begun || has_lock(self.lock);
-                assert!(is_granted, "I10: {number:?} has no lock on its range");
-            }
-            RequestLock::ClusterLock => {
-                let is_granted = !has_begun || has_lock(self.lock);
-                assert!(is_granted, "I12: {number:?} has no lock of its range");
-            }
-        }
-        assert!(!self.is_over(), "I11: {number:?} waits for nothing");
-        let has_ended = self.client.is_some() && self.error.is_some() && *unanswered == 0;
-        assert!(!has_ended || self.next.is_comparison(), "I11: {number:?} has failed in silence");
-    }
-}
-
-#[cfg(test)]
-mod tests;

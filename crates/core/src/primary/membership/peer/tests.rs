@@ -9,7 +9,7 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn peer() -> Peer {
-    let place = Place { id: ReplicaId(1), node: NodeId(1), mirror: 0, slot: 3 };
+    let place = Place { id: ReplicaId(1), node: NodeId(1), mirror: 0, bit: 3 };
     Peer::new(place, SECOND * 10, SECOND, at(0))
 }
 

@@ -9,9 +9,9 @@ const REPLICA: ReplicaId = ReplicaId(1);
 /// Two replicas, to the first of which a link is up.
 fn peers() -> Membership {
     let mut peers = Membership::new(NOW);
-    for slot in 0..2 {
-        let id = ReplicaId(u128::from(slot) + 1);
-        let place = Place { id, node: NodeId(0), mirror: 0, slot };
+    for bit in 0..2 {
+        let id = ReplicaId(u128::from(bit) + 1);
+        let place = Place { id, node: NodeId(0), mirror: 0, bit };
         let peer = Peer::new(place, Duration::ZERO, Duration::ZERO, NOW);
         peers.known.insert(id, peer);
     }

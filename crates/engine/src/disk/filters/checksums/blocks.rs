@@ -10,9 +10,8 @@ use evenkeel_format::{block_checksum, stored_checksum};
 
 use super::{Checksums, End, Then};
 use crate::disk::checksums::Unknown;
+use crate::disk::device::{Failure, Io, Means};
 use crate::disk::filters::{DataWrite, Outcome, Request, data_of};
-use crate::disk::io::Io;
-use crate::disk::{Failure, Means};
 use crate::memory::Buffer;
 
 impl<I: Io, T> Checksums<I, T> {

@@ -4,10 +4,8 @@ use evenkeel_core::DiskOutcome;
 
 use super::{Checksums, End, Then, Waiting};
 use crate::disk::checksums;
-use crate::disk::filters::{Outcome, Request, Writes};
-use crate::disk::flushes::Failures;
-use crate::disk::io::Io;
-use crate::disk::{Failure, Means};
+use crate::disk::device::{Failure, Failures, Io, Means, Writes};
+use crate::disk::filters::{Outcome, Request};
 
 /// A commit that is under way.
 #[derive(Debug)]

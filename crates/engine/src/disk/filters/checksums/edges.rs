@@ -12,9 +12,8 @@ use evenkeel_core::settings::BLOCK;
 use evenkeel_format::block_checksum;
 
 use super::{Checksums, End, Then};
-use crate::disk::Means;
+use crate::disk::device::{Io, Means};
 use crate::disk::filters::{DataWrite, Outcome, Request, data_of};
-use crate::disk::io::Io;
 
 /// A range that is being zeroed.
 #[derive(Debug)]

@@ -5,10 +5,8 @@ use std::ops::Range;
 use evenkeel_format::PAGE_LENGTH;
 
 use super::{Checksums, End, Then, Waiting};
-use crate::disk::Means;
+use crate::disk::device::{Failures, Io, Means};
 use crate::disk::filters::{Outcome, Request, data_of};
-use crate::disk::flushes::Failures;
-use crate::disk::io::Io;
 
 impl<I: Io, T> Checksums<I, T> {
     /// Makes room for the pages of these bytes that are neither in memory nor on their way, and

@@ -26,7 +26,7 @@ fn finish(bench: &mut Bench, checked: &mut Checked) -> Vec<(&'static str, Result
                 Ok(DiskOutcome::Data(data) | DiskOutcome::Unverified(data, _)),
             )) => all.push((then, Ok(data.to_vec()))),
             Some(End::Asked(then, Ok(_))) => all.push((then, Ok(Vec::new()))),
-            Some(End::Asked(then, Err(failure))) => all.push((then, Err(failure.is_lost))),
+            Some(End::Asked(then, Err(failure))) => all.push((then, Err(failure.is_lost()))),
             Some(End::Unasked { error, .. }) => panic!("{error}"),
             None => {}
         }
@@ -51,7 +51,7 @@ fn write(bench: &mut Bench, checked: &mut Checked, offset: u64, length: usize, b
 fn rot(bench: &Bench, offset: u64) {
     let mut state = bench.device.state();
     let now = state.now();
-    state.settle(now, None);
+    state.make_durable(now, None);
     assert!(state.rot((Bench::superblock().data_offset + offset) / 512));
 }
 
@@ -157,6 +157,6 @@ fn a_commit_whose_flush_fails_may_have_lost_what_was_written() {
         let (key, completion) = bench.end(Some(error));
         let ended = checked.completed(&mut bench.means(), key, completion);
         let Some(End::Asked("commit", Err(failure))) = ended else { panic!("it fails") };
-        assert_eq!(failure.is_lost, is_flush);
+        assert_eq!(failure.is_lost(), is_flush);
     }
 }

@@ -6,8 +6,7 @@ use std::io;
 use evenkeel_core::DiskOutcome;
 
 use super::Outcome;
-use crate::disk::io::Io;
-use crate::disk::{Means, cut_short};
+use crate::disk::device::{Io, Means, cut_short};
 use crate::ring::{Kept, Owner};
 
 /// Zeroes that are written at once, in bytes.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{TryRecvError, channel};
 
 use super::*;
-use crate::disk::io::Access;
+use crate::disk::device::Access;
 use crate::disk::{RoomFailure, RoomRequest, RoomStep, RoomTask};
 use crate::error::EngineError;
 

@@ -2,8 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-const VOLUME: Namespace =
-    Namespace { identifier: [0xa5; 16], size: 1 << 30, block_size: 4096, is_read_only: false };
+const VOLUME: Namespace = Namespace {
+    identifier: [0xa5; 16],
+    size: 1 << 30,
+    block_size: 4096,
+    best_write: 128 << 10,
+    is_read_only: false,
+};
 
 const IO: Identity<'_> = Identity {
     serial: "0123456789abcdef0123",
@@ -77,7 +82,12 @@ fn linux_finds_what_it_requires_of_a_controller() {
         (514, 2, 128),
         (516, 4, 1),
         (520, 2, 0x8d),
+        (522, 2, 1),
         (525, 1, 7),
+        // 1 MiB for others, one block at a power failure, 64 KiB if they are compared.
+        (526, 2, 255),
+        (528, 2, 0),
+        (532, 2, 15),
         (536, 4, 0x30_0001),
         (540, 4, 1),
         (1792, 4, 516),
@@ -111,8 +121,19 @@ fn a_namespace_has_the_size_of_the_volume() {
         (0, 8, 1 << 18),
         (8, 8, 1 << 18),
         (16, 8, 1 << 18),
+        (24, 1, 0x12),
         (30, 1, 1),
         (33, 1, 9),
+        // Written at once: 1 MiB for others, a block at a power failure, 64 KiB after a comparison.
+        (34, 2, 255),
+        (36, 2, 0),
+        (38, 2, 15),
+        // Best: multiples of a checksum's 4 KiB, and 128 KiB.
+        (64, 2, 0),
+        (66, 2, 0),
+        (68, 2, 0),
+        (70, 2, 0),
+        (72, 2, 31),
         (99, 1, 0),
         // One format: no metadata, 4 KiB.
         (25, 2, 0),
@@ -122,10 +143,14 @@ fn a_namespace_has_the_size_of_the_volume() {
     }
     assert_eq!(page[104..120], [0xa5; 16]);
     assert_eq!(number(&page, 92, 4), 1);
-    only(&page, &[0..24, 30..34, 92..96, 104..120, 128..132]);
+    // Local, and of no group.
+    assert_eq!(page[120..128], [&[0xa6], &[0xa5; 7][..]].concat());
+    only(&page, &[0..25, 30..40, 64..74, 92..96, 104..132]);
     let namespace = Namespace { is_read_only: true, block_size: 512, ..VOLUME };
     let page = ask(&Identity { namespace: Some(namespace), ..IO }, 0, 1).unwrap();
     assert_eq!((page[99], page[130], number(&page, 0, 8)), (1, 9, 1 << 21));
+    assert_eq!((number(&page, 34, 2), number(&page, 38, 2)), (2047, 127));
+    assert_eq!((number(&page, 64, 2), number(&page, 72, 2)), (7, 255));
 }
 
 #[test]
@@ -136,10 +161,10 @@ fn the_lists_name_it_and_its_identifiers() {
     only(&ask(&IO, 2, 1).unwrap(), &[]);
     let page = ask(&IO, 3, 1).unwrap();
     let identifier = [0xa5; 16];
-    let expected =
-        [&[2, 16, 0, 0][..], &identifier, &[3, 16, 0, 0], &identifier, &[4, 1, 0, 0, 0]].concat();
-    assert_eq!(page[..45], expected);
-    assert!(page[45..].iter().all(|byte| *byte == 0));
+    let mut expected = [&[2, 16, 0, 0][..], &identifier, &[3, 16, 0, 0], &identifier].concat();
+    expected.extend([1, 8, 0, 0, 0xa6, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 4, 1, 0, 0, 0]);
+    assert_eq!(page[..57], expected);
+    assert!(page[57..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

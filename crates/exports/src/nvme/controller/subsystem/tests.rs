@@ -229,3 +229,17 @@ fn a_host_is_expelled_alone() {
     // It may come again.
     assert!(create(&mut subsystem, "nqn.a").is_ok());
 }
+
+#[test]
+fn what_a_host_has_lost_is_under_way_until_its_queues_are_gone() {
+    let mut subsystem = subsystem();
+    let identifier = enabled(&mut subsystem, "nqn.a");
+    subsystem.connect(&connect(1, 32), &of("nqn.a", identifier), NOW).unwrap();
+    let (a, b) = (of("nqn.a", 0xffff), of("nqn.b", 0xffff));
+    assert!(!subsystem.is_draining(&a), "nothing has ended");
+    subsystem.gone(QueueName { controller: identifier, queue: 0 });
+    assert!(subsystem.controller(identifier).unwrap().has_ended());
+    assert!(subsystem.is_draining(&a) && !subsystem.is_draining(&b));
+    subsystem.gone(QueueName { controller: identifier, queue: 1 });
+    assert!(!subsystem.is_draining(&a));
+}

@@ -30,12 +30,12 @@ fn a_drafts_replicas_are_kept_until_its_node_begins_another_incarnation() {
 #[test]
 fn a_draft_of_a_node_that_is_not_heard_of_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
-    let coordinator = open(dir.path(), Duration::from_millis(100));
+    let coordinator = open(dir.path(), EXPIRY);
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
     let (stored, _) = volume(&coordinator, "web");
     draft(&coordinator, &stored);
-    std::thread::sleep(Duration::from_millis(120));
+    pass(&coordinator, EXPIRY.as_secs());
     assert_eq!(fate(&coordinator, &stored), Fate::NeverMade);
 }
 

@@ -1,13 +1,10 @@
-use std::thread::sleep;
-
 use evenkeel_coordinator::store::{Commit, Key, Outcome, Space, Store as _, Write};
 
 use super::*;
-use crate::start::{Lineage, StartId};
+use crate::state::start::{Lineage, StartId};
 
-const EXPIRY: Duration = Duration::from_millis(200);
-/// A heartbeat so much later than another start's first request was sent after it.
-const ON_ITS_WAY: Duration = Duration::from_secs(2);
+/// A heartbeat so many seconds later than another start's first request was sent after it.
+const ON_ITS_WAY: u64 = 2;
 
 /// Beta's start with this number.
 fn caller(number: u64) -> Caller {
@@ -39,8 +36,9 @@ fn a_start_waits_until_the_one_before_is_silent() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), EXPIRY);
     assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
-    assert!(matches!(register(&coordinator, 2, after(1, false)), Answer::Waits { seconds: 1 }));
-    sleep(EXPIRY);
+    let waits = register(&coordinator, 2, after(1, false));
+    assert!(matches!(waits, Answer::Waits { seconds: 500..=601 }), "{waits:?}");
+    pass(&coordinator, EXPIRY.as_secs());
     assert!(is_admitted(&register(&coordinator, 2, after(1, false))));
 }
 
@@ -93,11 +91,10 @@ fn both_are_told_when_a_start_speaks_that_was_superseded() {
 #[test]
 fn a_copy_is_refused_also_after_the_originals_silence_and_a_restart_of_the_coordinator() {
     let dir = tempfile::tempdir().unwrap();
-    let expiry = Duration::from_secs(3);
-    let coordinator = open(dir.path(), expiry);
+    let coordinator = open(dir.path(), EXPIRY);
     register(&coordinator, 1, Lineage::default());
     assert!(matches!(register(&coordinator, 2, after(1, false)), Answer::Waits { .. }));
-    sleep(ON_ITS_WAY + Duration::from_millis(50));
+    pass(&coordinator, ON_ITS_WAY + LOOK);
     beat(&coordinator, 1);
     assert!(
         matches!(register(&coordinator, 2, after(1, false)), Answer::Copy { at } if at == "machine-1")
@@ -106,8 +103,8 @@ fn a_copy_is_refused_also_after_the_originals_silence_and_a_restart_of_the_coord
     assert_eq!(other.as_deref(), Some("machine-2"));
     drop(coordinator);
 
-    let coordinator = open(dir.path(), Duration::from_millis(1));
-    sleep(Duration::from_millis(5));
+    let coordinator = open(dir.path(), EXPIRY);
+    pass(&coordinator, EXPIRY.as_secs());
     let again = Lineage { before: vec![2, 1], before_ended: true };
     assert!(matches!(register(&coordinator, 3, again.clone()), Answer::Copy { .. }));
     // An operator chooses it.
@@ -141,7 +138,7 @@ fn a_node_of_older_software_is_replaced_after_its_silence() {
     let request = Request::Heartbeat { node: BETA.to_string() };
     assert!(matches!(coordinator.hear(&old, request).unwrap(), Answer::Heard { .. }));
     assert!(matches!(register(&coordinator, 1, Lineage::default()), Answer::Waits { .. }));
-    sleep(EXPIRY);
+    pass(&coordinator, EXPIRY.as_secs());
     assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
     let request = Request::Heartbeat { node: BETA.to_string() };
     assert!(matches!(coordinator.hear(&old, request).unwrap(), Answer::NotRegistered));
@@ -179,7 +176,7 @@ fn nobody_speaks_for_another_node() {
     let foreign = Caller { node: gamma, start: None, at: "elsewhere".into() };
     let own = Request::Register(node(gamma, "gamma").into());
     assert!(is_admitted(&coordinator.hear(&foreign, own).unwrap()));
-    sleep(EXPIRY);
+    pass(&coordinator, EXPIRY.as_secs());
     let (stored, view) = volume(&coordinator, "web");
     let volume = stored.record.id.clone();
     let beta = BETA.to_string();

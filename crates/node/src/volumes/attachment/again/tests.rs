@@ -32,7 +32,7 @@ async fn a_device_that_gave_errors_is_not_replaced_while_somebody_uses_it() {
         assert_eq!(error.code, ErrorCode::DeviceBusy, "{error}");
         assert!(matches!(error.into(), Failed::Waits(_)), "it is tried again");
     }
-    for _ in 0..100 {
+    for _ in 0..1200 {
         if refuse_dead(node, vec![device.clone()], "it cannot").await.is_ok() {
             return daemon.stop().await;
         }

@@ -111,7 +111,7 @@ async fn what_cannot_be_saved_is_told_and_tried_again() {
     volumes.save(node).await;
     let why = volumes.unsaved().unwrap();
     assert!(why.contains(ATTACHED), "{why}");
-    let warnings = crate::membership::status(node).await.warnings;
+    let warnings = crate::status::of(daemon.running()).await.warnings;
     assert!(warnings.contains(&why), "{warnings:?}");
     let untold: Vec<String> = node.state.load(UNTOLD).unwrap().unwrap();
     assert_eq!(untold, [VolumeId(8).to_string()], "the other file can be written");

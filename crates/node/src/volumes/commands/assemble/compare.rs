@@ -12,9 +12,9 @@ use evenkeel_core::{NodeId, ReplicaId};
 use rustix::fs::{SeekFrom, seek};
 
 use super::Replica;
-use crate::node::Node;
 use crate::peer::requests::read_data;
 use crate::state::sync_parent;
+use crate::volumes::Node;
 
 /// Bytes that are compared at once; also the most that a node reads for another.
 pub const PIECE: u64 = 1 << 20;

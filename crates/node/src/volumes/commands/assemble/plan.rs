@@ -13,7 +13,7 @@ use evenkeel_core::assembly::Branch;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
 use super::{Candidate, KnownStep, Next, Refused, Refusing, Replica, register, split};
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// What putting volumes together would keep and discard. Nothing is changed.
 ///

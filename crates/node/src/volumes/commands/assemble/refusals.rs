@@ -6,7 +6,7 @@ use evenkeel_core::assembly::{Branch, Refusal};
 
 use super::{Candidate, Replica};
 use crate::clock::unix_seconds;
-use crate::node::Node;
+use crate::volumes::Node;
 
 pub(super) fn nothing_found(what: &str, warnings: &[String]) -> ApiError {
     let mut why = "no replica of it was found, and the coordinator does not know it".to_owned();

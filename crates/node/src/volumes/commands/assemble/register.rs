@@ -14,11 +14,12 @@ use super::{Candidate, Replica, refusals};
 use crate::coordinator::{
     Answer, NoData, PlacedReplica, Request, Standing, StoredVolume, ViewText, VolumeRecord,
 };
-use crate::node::Node;
 use crate::tasks::asker_has_gone_since;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::Turn;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::{moved, unexpected};
+use crate::volumes::replicas::open;
 
 /// Gives this node the disks that it needs, and the coordinator the volume; then lets the replicas
 /// adopt its first view, so that no older coordinator's primary is heard by them any more.
@@ -114,7 +115,7 @@ async fn take_disks(
             node.disks.add(&add, Some(name), false)
         });
         let (disk, opened) = added_disk.await?;
-        node.open_replicas(opened).await;
+        open::open_all(node, opened).await;
         tracing::info!(disk = disk.name, path = place, "a disk was added for an assembly");
         added.insert(path, disk.name);
     }

@@ -10,7 +10,7 @@ use evenkeel_core::{ReplicaState, View};
 
 use super::compare::{self, Pair};
 use super::{Candidate, Refused, Refusing, Replica};
-use crate::node::Node;
+use crate::volumes::Node;
 
 /// The replicas of a branch that no other branch has, too.
 pub(super) fn own<'a>(

@@ -7,9 +7,8 @@ use evenkeel_api::types::{Disk, VolumeStatus};
 use evenkeel_core::{ReplicaId, ReplicaRecord, Role};
 
 use super::Use;
-use crate::cluster;
 use crate::coordinator::NodeLiveness;
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::commands::members;
 use crate::volumes::lookup::{Found, places};
 use crate::volumes::status;
@@ -46,7 +45,7 @@ impl Drain {
 
 /// What empties a node of these volumes.
 pub(super) async fn drain(node: &Arc<Node>, victim: &NodeLiveness, uses: &[Use]) -> Drain {
-    let mut disks = cluster::disks(node).await.map(|(disks, _)| disks).unwrap_or_default();
+    let mut disks = node.cluster.disks().await.map(|(disks, _)| disks).unwrap_or_default();
     disks.retain(|disk| disk.node.id != victim.node.id);
     let mut drain = Drain { more: uses.len().saturating_sub(MAX_VOLUMES), ..Drain::default() };
     for held in uses.iter().take(MAX_VOLUMES) {
@@ -118,7 +117,7 @@ impl Volume<'_> {
     fn other_node(&self) -> String {
         let here = &self.node.identity.name;
         let nodes = self.node.coordinator.nodes();
-        let others = nodes.iter().filter(|m| m.alive && m.node.name != self.victim);
+        let others = nodes.iter().filter(|m| m.may_live && m.node.name != self.victim);
         let mut others = others.map(|member| &member.node.name);
         match here == self.victim {
             true => others.next().unwrap_or(here).clone(),

@@ -8,7 +8,7 @@ use evenkeel_core::{NodeId, View};
 use tokio::time::Instant;
 
 use super::{PAUSE, Use};
-use crate::node::Node;
+use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::start;
 use crate::volumes::lookup::find;

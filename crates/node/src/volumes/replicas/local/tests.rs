@@ -75,7 +75,7 @@ async fn a_replica_that_was_deleted_since_it_was_opened_is_not_given_to_the_engi
     assert_eq!(opened.len(), 1);
     delete_record(node, volume).await;
     assert!(delete_replica(node, volume, replica).await.unwrap());
-    node.open_replicas(opened).await;
+    crate::volumes::replicas::open::open_all(node, opened).await;
     let closed = node.data.close_replica(volume, replica).await;
     assert!(matches!(closed, Err(EngineError::Unknown)), "{closed:?}");
     daemon.stop().await;

@@ -7,7 +7,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use super::{Room, named};
 
 /// What is wanted.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::volumes) struct OneMore<'a> {
     /// `NODE:DISK`, or `NODE` for the disk there with the most free space; `None`: on any node.
     pub on: Option<&'a str>,
@@ -144,6 +144,11 @@ fn automatic<'a>(
     disks: &'a [Disk],
     what: &str,
 ) -> Result<&'a Disk, ApiError> {
+    fitting(wanted, disks).ok_or_else(|| none_fits(wanted, disks, what))
+}
+
+/// The fitting disk with the most free space.
+fn fitting<'a>(wanted: &OneMore<'_>, disks: &'a [Disk]) -> Option<&'a Disk> {
     let free = disks.iter().map(|disk| disk.free).collect();
     let taken = vec![0; disks.len()];
     let room = Room { disks, free, taken, needed: wanted.needed, thin: wanted.thin };
@@ -156,7 +161,7 @@ fn automatic<'a>(
         let any = wanted.same_node;
         any.then(|| room.best(shares_disk).or_else(|| room.best(is_coarse))).flatten()
     });
-    chosen.map(|index| &disks[index]).ok_or_else(|| none_fits(wanted, disks, what))
+    chosen.map(|index| &disks[index])
 }
 
 fn none_fits(wanted: &OneMore<'_>, disks: &[Disk], what: &str) -> ApiError {
@@ -178,12 +183,16 @@ fn none_fits(wanted: &OneMore<'_>, disks: &[Disk], what: &str) -> ApiError {
             (ErrorCode::DiskTooSmall, why)
         }
     };
-    let add = "Add a disk on another node (`evenkeel disk add`), or name a place";
-    let advice = match code {
-        ErrorCode::DiskTooSmall => format!("{add}, or promise more than there is (--thin)"),
-        _ => format!("{add}; for trials, replicas may share a node (--same-node)"),
-    };
-    ApiError::new(code, what, why, advice)
+    // Nothing is advised that would be refused.
+    let fits = |other: &OneMore<'_>| fitting(other, disks).is_some();
+    let mut ways = vec!["Add a disk on another node (`evenkeel disk add`)"];
+    if !wanted.thin && fits(&OneMore { thin: true, ..*wanted }) {
+        ways.push("promise more than there is (--thin)");
+    }
+    if !wanted.same_node && fits(&OneMore { same_node: true, ..*wanted }) {
+        ways.push("for trials, let replicas share a node (--same-node)");
+    }
+    ApiError::new(code, what, why, ways.join("; or "))
 }
 
 #[cfg(test)]

@@ -56,6 +56,37 @@ fn disks_that_are_too_small_are_refused_unless_thin() {
     assert_eq!(code(&request(1, 1), &[]), ErrorCode::NotEnoughDisks);
 }
 
+/// What is advised where a volume finds no place.
+fn advice(request: &CreateVolumeRequest, disks: &[Disk]) -> String {
+    choose(request, disks, GIB, "x").unwrap_err().action
+}
+
+#[test]
+fn nothing_is_advised_that_would_be_refused() {
+    let add = "Add disks (`evenkeel disk add`)";
+    let share = "for trials, let replicas share a node (--same-node)";
+    let thin = "promise more than there is (--thin)";
+    let on = |nodes: &[&str], free| -> Vec<Disk> {
+        nodes.iter().map(|node| disk(node, "1", free)).collect()
+    };
+    assert_eq!(advice(&request(4, 1), &[]), add);
+    let three = on(&["a", "b", "c"], 9 * GIB);
+    let told = advice(&request(5, 1), &three);
+    assert_eq!(told, format!("{add}; or take 3 replicas; or {share}"));
+    // A disk with a problem is none.
+    let mut bad = three.clone();
+    bad[1].problem = Some("it is absent".into());
+    let error = choose(&request(3, 1), &bad, GIB, "x").unwrap_err();
+    assert!(error.why.ends_with("there are disks that can be used on 2 (a, c)"), "{}", error.why);
+    assert!(error.action.contains("take 2 replicas"), "{}", error.action);
+    // Nor does it help to take fewer, or to share nodes, where no disk is large enough.
+    let told = advice(&request(2, 1), &on(&["a", "b"], GIB / 2));
+    assert_eq!(told, format!("{add}; or take a smaller size; or {thin}"));
+    let same = CreateVolumeRequest { allow_same_node: true, ..request(2, 1) };
+    let told = advice(&same, &on(&["a"], GIB + GIB / 2));
+    assert_eq!(told, format!("{add}; or take 1 replica; or take a smaller size; or {thin}"));
+}
+
 #[test]
 fn named_places_are_taken_as_they_are() {
     let disks = [disk("a", "1", 9 * GIB), disk("a", "2", 9 * GIB), disk("b", "1", 9 * GIB)];

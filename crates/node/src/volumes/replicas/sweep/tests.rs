@@ -26,7 +26,7 @@ pub(in crate::volumes) async fn with_volume(directory: &std::path::Path, names: 
     std::fs::create_dir(&disk).unwrap();
     let add = move |node: &Node| node.disks.add(&disk, None, false);
     let (_, opened) = daemon.node().blocking(add).await.unwrap();
-    daemon.node().open_replicas(opened).await;
+    crate::volumes::replicas::open::open_all(daemon.node(), opened).await;
     for name in names {
         let request = json!({"name": name, "size": 4 << 20, "replicas": 1});
         let request: CreateVolumeRequest = serde_json::from_value(request).unwrap();

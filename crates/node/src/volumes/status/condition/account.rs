@@ -4,6 +4,7 @@ use evenkeel_api::types::{self, MirrorStatus, ReplicaReach, VolumeState};
 use evenkeel_core::ReplicaState;
 
 use super::ReplicaFacts;
+use crate::clock::utc;
 use crate::volumes::messages::{self, Usage};
 
 /// What a primary waits for.
@@ -50,8 +51,13 @@ pub enum Account {
     Replica {
         /// The name of its node.
         node: String,
+        /// When it saved what it knows, in seconds since 1970, if that is known.
+        saved: Option<u64>,
         /// The name of the node that is asked.
         teller: String,
+        /// The volume's name, if a node that answers has closed its replica because the volume was
+        /// stopped.
+        stopped: Option<String>,
     },
 }
 
@@ -117,9 +123,16 @@ impl Account {
                     "node {node}, on which it was attached, counts as dead, for the coordinator does not hear it: {ways}"
                 )
             }
-            Self::Replica { node, teller } => format!(
-                "the coordinator does not answer node {teller}: this, with the name, is what a replica on node {node} knew last; no node that answers knows more"
-            ),
+            Self::Replica { node, saved, teller, stopped } => {
+                let at = saved.map(|at| format!(", saved at {}", utc(at))).unwrap_or_default();
+                let stopped = stopped.as_ref().map(|name| {
+                    format!("; it was stopped then, until `evenkeel volume assemble {name}`")
+                });
+                format!(
+                    "the coordinator does not answer node {teller}: this, with the name, is what a replica on node {node} knew last{at}; no node that answers knows more{}",
+                    stopped.unwrap_or_default()
+                )
+            }
         })
     }
 }
@@ -130,7 +143,7 @@ fn ways_out(mirrors: &[MirrorStatus]) -> String {
     let has_good = |mirror: &MirrorStatus| {
         mirror.replicas.iter().any(|replica| {
             let answers = matches!(replica.reach, ReplicaReach::Answers | ReplicaReach::FileGone);
-            replica.state == types::ReplicaState::InSync && answers
+            replica.state == types::ReplicaState::InSync && answers && !replica.unwritable
         })
     };
     match mirrors.iter().position(|mirror| !has_good(mirror)) {

@@ -9,7 +9,7 @@ use super::rank;
 use crate::clock::utc;
 use crate::volumes::disk_errors::is_ended_by;
 
-/// How long requests that have failed are told before all else, in seconds.
+/// How long the reason begins with requests that have failed, in seconds.
 const RECENT: u64 = 60;
 /// How long after the last one requests count as failing, in seconds: whoever uses the volume has
 /// tried again by then.
@@ -46,6 +46,7 @@ pub fn note_failures(status: &mut VolumeStatus, now: u64) {
         if rank(&status.health) < rank(&VolumeHealth::Degraded) {
             status.health = VolumeHealth::Degraded;
         }
+        status.lacks_only_spares = false;
         format!(
             "{place} is the last in-sync replica: see to its disk, or add a replica while it can be read"
         )
@@ -77,7 +78,7 @@ fn of_last_in_sync(
         }
         (None, None) => return None,
     };
-    Some((format!("{}:{}", replica.node.name, replica.disk.as_deref().unwrap_or("?")), why))
+    Some((replica.place(), why))
 }
 
 /// Whether a verify has shown that what failed then fails no more.
@@ -133,3 +134,6 @@ fn last_in_sync(mirror: &MirrorStatus) -> Option<&ReplicaStatus> {
     let mut in_sync = mirror.replicas.iter().filter(is_in_sync);
     in_sync.next().filter(|_| in_sync.next().is_none())
 }
+
+#[cfg(test)]
+mod tests;

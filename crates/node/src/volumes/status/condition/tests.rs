@@ -1,10 +1,10 @@
-use evenkeel_api::types::{FailedRequests, LostCopy};
+use evenkeel_api::types::LostCopy;
 use serde_json::json;
 
 use super::*;
 
-const YES: Option<bool> = Some(true);
-const NO: Option<bool> = Some(false);
+pub(super) const YES: Option<bool> = Some(true);
+pub(super) const NO: Option<bool> = Some(false);
 
 /// A replica of which these are the facts.
 pub(super) fn replica(
@@ -58,7 +58,8 @@ pub(super) fn waits(why: &str) -> Account {
 }
 
 fn of_replica() -> Account {
-    Account::Replica { node: "n2".into(), teller: "n1".into() }
+    let saved = Some(1_700_000_000);
+    Account::Replica { node: "n2".into(), saved, teller: "n1".into(), stopped: None }
 }
 
 /// Letters, health and reason of a volume that nobody has attached.
@@ -106,15 +107,41 @@ fn a_copy_that_was_lost_with_its_node_is_missed() {
     assert_eq!((&*summary, health), ("[UU-]", VolumeHealth::Degraded));
     assert_eq!(
         reason,
-        "it lost a copy with node n9, which was removed from the cluster: `evenkeel volume change music --replicas 3` makes new ones, `--replicas 2` leaves it so"
+        "it lost a copy with node n9, which was removed from the cluster: `evenkeel volume change music --replicas 3` makes new ones if other nodes have disks with room; `--replicas 2` leaves it so"
     );
-    // What is worse, or was there before, is told first.
+    // What is worse, or was there before, is said first.
     let (summary, health, reason) = with(vec![lost("n8"), lost("n9")], in_sync(None, NO));
     assert_eq!((&*summary, health), ("[U?--]", VolumeHealth::Unreachable));
     let (first, second) = reason.split_once("; it lost ").unwrap();
     assert!(first.starts_with("replica n3:fast: it does not answer"), "{reason}");
     assert!(second.starts_with("2 copies with nodes n8, n9, which were removed"), "{reason}");
     assert!(second.contains("--replicas 4` makes new ones"), "{reason}");
+}
+
+#[test]
+fn no_more_copies_are_advised_than_there_are_nodes_for() {
+    let told = |others: &[usize]| {
+        let facts = vec![in_sync(YES, YES), in_sync(YES, YES)];
+        let mut status = concluded(&Account::Detached, &facts);
+        status.mirrors = vec![status.mirrors.remove(0); others.len()];
+        for (mirror, others) in status.mirrors.iter_mut().zip(others) {
+            mirror.lost = vec![LostCopy { node: "n9".into(), at: 7 }];
+            mirror.other_nodes = Some(*others);
+        }
+        conclude(&mut status, &Account::Detached, &vec![facts; others.len()]);
+        status.reason.unwrap()
+    };
+    let change = "`evenkeel volume change music --replicas 3`";
+    for enough in [&[1][..], &[1, 2]] {
+        assert!(told(enough).contains(&format!(": {change} makes new ones if")), "{enough:?}");
+    }
+    for too_few in [&[0][..], &[1, 0]] {
+        let reason = told(too_few);
+        let ends = format!(
+            ": no other nodes are left for new ones: join some, with a disk each, then {change}; `--replicas 2` leaves it so"
+        );
+        assert!(reason.ends_with(&ends), "{reason}");
+    }
 }
 
 #[test]
@@ -128,7 +155,7 @@ fn a_mirror_with_more_copies_loses_none_by_what_is_advised_for_another() {
     conclude(&mut status, &Account::Detached, &[facts(), vec![in_sync(YES, YES)]]);
     assert_eq!(
         status.reason.unwrap(),
-        "it lost a copy with node n9, which was removed from the cluster: `evenkeel volume change music --replicas 2` makes new ones"
+        "it lost a copy with node n9, which was removed from the cluster: `evenkeel volume change music --replicas 2` makes new ones if other nodes have disks with room"
     );
 }
 
@@ -148,7 +175,7 @@ fn what_nobody_knows_is_called_unknown_unless_worse_is_known() {
 #[test]
 fn a_replica_that_counts_as_missing_need_not_answer() {
     let stale = replica(ReplicaState::Stale, NO, NO);
-    let spare = replica(ReplicaState::Spare, None, NO);
+    let spare = replica(ReplicaState::Spare, None, YES);
     let (summary, health, _) = detached(&[in_sync(YES, YES), stale, spare]);
     assert_eq!((&*summary, health), ("[U_S]", VolumeHealth::Degraded));
 }
@@ -191,10 +218,35 @@ fn a_replica_that_cannot_be_written_is_degraded_though_nobody_writes_to_it() {
             assert!(reason.contains("copy what it holds while it can be read"), "{reason}");
         }
     }
+    // Who has left does not leave.
+    for state in [ReplicaState::Faulty, ReplicaState::Stale, ReplicaState::Spare] {
+        let left = ReplicaFacts { risk: risk.clone(), ..replica(state, YES, YES) };
+        let (_, _, reason) = detached(&[in_sync(YES, YES), left]);
+        assert!(reason.contains("can't be written") && !reason.contains("leaves"), "{reason}");
+    }
     let silent = ReplicaFacts { risk, ..in_sync(None, NO) };
     let (letters, health, reason) = detached(&[silent]);
     assert_eq!((letters.as_str(), health), ("[?]", VolumeHealth::Unreachable));
     assert!(reason.contains("when node n3 last answered, it could not be written"), "{reason}");
+}
+
+#[test]
+fn a_deleted_file_is_not_hidden_by_a_disk_that_cannot_be_written() {
+    let why = "disk fast of node n3: there is no file at /fast/x any more; and its file system is read-only";
+    let both = ReplicaFacts { risk: Some(Risk::FileGoneReadOnly(why.into())), ..in_sync(YES, YES) };
+    let status = concluded(&Account::Serving, &[in_sync(YES, YES), both.clone()]);
+    let replica = &status.mirrors[0].replicas[1];
+    assert_eq!((replica.reach, replica.unwritable), (ReplicaReach::FileGone, true));
+    let reason = replica.reason.as_ref().unwrap();
+    assert!(reason.contains("gone when its node's daemon ends or lets go of its disk, and can't"));
+    assert!(reason.contains(why) && reason.contains("`evenkeel replica replace`"), "{reason}");
+    // Nothing else can be written: no advice that ends what can be read still.
+    let alone = concluded(&Account::Serving, std::slice::from_ref(&both)).reason.unwrap();
+    assert!(alone.contains("copy what it holds while it can be read, before"), "{alone}");
+    // Nor can the volume be attached on the strength of it.
+    let silent = Account::Silent { node: "n4".into(), alive: false, teller: "n1".into() };
+    let reason = concluded(&silent, &[both]).reason.unwrap();
+    assert!(reason.contains("first one with an in-sync replica of mirror 0"), "{reason}");
 }
 
 #[test]
@@ -238,11 +290,101 @@ fn of_a_silent_node_it_is_not_said_that_its_replica_is_served_still() {
         assert!(reason.contains(then) && !reason.contains("move the same file"), "{reason}");
         assert!(!status.mirrors[0].replicas[0].lost, "{reason}");
     }
-    // Nothing is wrong with a spare but that.
     let spare = ReplicaFacts { risk, ..replica(ReplicaState::Spare, None, NO) };
     let (letters, _, reason) = detached(&[spare]);
-    assert_eq!(letters, "[S]");
+    assert_eq!(letters, "[?]");
     assert!(reason.contains(&then[2..]), "{reason}");
+}
+
+#[test]
+fn without_the_coordinator_no_replica_is_said_to_return_as_soon_as_it_is_reached() {
+    let stale = |alive| ReplicaFacts {
+        cause: Cause::Disconnected,
+        ..replica(ReplicaState::Stale, NO, alive)
+    };
+    let reason =
+        |alive| concluded(&Account::Serving, &[in_sync(YES, YES), stale(alive)]).reason.unwrap();
+    assert!(reason(YES).ends_with("it returns by itself as soon as it can be reached"));
+    let alone = "it returns by itself as soon as it and the coordinator can be reached";
+    assert!(reason(None).ends_with(alone), "{}", reason(None));
+}
+
+/// What requests wait for does not say who keeps them waiting.
+#[test]
+fn why_a_volume_waits_is_said_with_the_replicas_that_are_away() {
+    let why = "a view has to change, and the coordinator does not answer node n1";
+    let leaving = || in_sync(NO, None).leaving(ReplicaState::Stale, Cause::Disconnected);
+    let reason = |facts: &[ReplicaFacts]| concluded(&waits(why), facts).reason.unwrap_or_default();
+    assert_eq!(
+        reason(&[in_sync(YES, YES), leaving()]),
+        format!(
+            "{why}; replica n3:fast: its connection was lost; it leaves the mirror as soon as the coordinator answers the primary's node"
+        )
+    );
+    let at = |node: &str| ReplicaFacts { node: node.into(), ..leaving() };
+    let all = reason(&[at("n3"), at("n4"), at("n4"), at("n5")]);
+    assert!(all.ends_with("(and 3 more: n4:fast, n5:fast)"), "{all}");
+    let many = reason(&["n1", "n2", "n3", "n4", "n5"].map(at));
+    assert!(many.ends_with("(and 4 more: n2:fast, n3:fast, n4:fast, …)"), "{many}");
+    assert!(reason(&[at("n3"), at("n3")]).ends_with("(and 1 more)"));
+    // Of a replica that nothing is wrong with nothing is said.
+    assert_eq!(reason(&[in_sync(YES, YES), in_sync(YES, YES)]), why);
+}
+
+/// Whoever believes that a spare is there does not look for another one.
+#[test]
+fn a_spare_that_is_known_to_be_away_is_missed() {
+    let spare = |alive, answered| ReplicaFacts {
+        answered,
+        // No primary has a session with it.
+        connected: NO,
+        ..replica(ReplicaState::Spare, None, alive)
+    };
+    let why = "it does not answer; it was a spare when it last did";
+    let absent = Unserved::Away("its disk is absent".into());
+    for (facts, letter, health, says) in [
+        (spare(YES, None), "S", VolumeHealth::InSync, ""),
+        (spare(YES, YES), "S", VolumeHealth::InSync, ""),
+        (spare(None, None), "S", VolumeHealth::InSync, ""),
+        // All data is there: that is no more than degraded.
+        (spare(NO, None), "?", VolumeHealth::Degraded, why),
+        (spare(NO, NO), "?", VolumeHealth::Degraded, why),
+        (spare(YES, NO), "?", VolumeHealth::Degraded, "it was a spare"),
+        (
+            ReplicaFacts { unserved: Some(absent), ..spare(YES, YES) },
+            "?",
+            VolumeHealth::Degraded,
+            "its disk is absent",
+        ),
+    ] {
+        let status = concluded(&Account::Serving, &[in_sync(YES, YES), facts]);
+        let letters = format!("[U{letter}]");
+        assert_eq!((&status.mirrors[0].summary, status.health), (&letters, health));
+        assert!(status.is_in_sync(), "{says}");
+        assert!(status.reason.unwrap_or_default().contains(says), "{says}");
+    }
+}
+
+#[test]
+fn a_spare_that_is_away_is_waited_for_only_with_what_has_data() {
+    let away = replica(ReplicaState::Spare, NO, NO);
+    let well = in_sync(YES, YES);
+    let is_in_sync = |account: &Account, facts: &[ReplicaFacts]| {
+        let mut status = concluded(account, facts);
+        // What was concluded before counts no more.
+        status.lacks_only_spares = true;
+        conclude(&mut status, account, &[facts.to_vec()]);
+        status.is_in_sync()
+    };
+    assert!(is_in_sync(&Account::Serving, &[well.clone(), away.clone()]));
+    let gone = ReplicaFacts { risk: Some(Risk::FileGone("gone".into())), ..well.clone() };
+    let bad = [ReplicaState::Stale, ReplicaState::Rebuilding, ReplicaState::Faulty];
+    let bad = bad.map(|state| replica(state, YES, YES)).into_iter().chain([in_sync(NO, YES), gone]);
+    for facts in bad {
+        let all = [well.clone(), facts.clone(), away.clone()];
+        assert!(!is_in_sync(&Account::Serving, &all), "{facts:?}");
+    }
+    assert!(!is_in_sync(&of_replica(), &[well, away]), "nobody says that it is so now");
 }
 
 #[test]
@@ -305,7 +447,8 @@ fn what_returns_by_itself_and_when_depends_on_who_has_it_attached() {
 fn what_the_volume_itself_lacks_comes_before_what_a_replica_lacks() {
     let facts = [in_sync(YES, YES), in_sync(NO, NO)];
     let status = concluded(&waits("the coordinator is away"), &facts);
-    assert_eq!(status.reason.as_deref(), Some("the coordinator is away"));
+    let why = "the coordinator is away; replica n3:fast: it does not answer; it was in-sync when it last did";
+    assert_eq!(status.reason.as_deref(), Some(why));
     assert_eq!(status.state, VolumeState::Suspended);
     assert_eq!(status.health, VolumeHealth::Unreachable);
 }
@@ -341,7 +484,7 @@ fn who_waits_for_the_coordinator_only_to_welcome_somebody_serves() {
     let facts = [in_sync(YES, YES), rebuilt];
     let status = concluded(&Account::Awaiting("a view has to change".into()), &facts);
     assert_eq!((status.state, status.health), (VolumeState::Serving, VolumeHealth::Rebuilding));
-    let why = "a view has to change; requests go on meanwhile";
+    let why = "a view has to change; requests go on meanwhile; replica n3:fast: it is new, and copies what the others hold";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
 
@@ -352,24 +495,41 @@ fn what_a_silent_replica_holds_that_is_to_leave_is_not_known() {
         let status = concluded(&waits("it waits"), &[in_sync(YES, YES), leaves]);
         assert_eq!(status.mirrors[0].summary, "[U?]");
         let why = status.mirrors[0].replicas[1].reason.clone().unwrap();
-        assert!(why.ends_with("it leaves the mirror as soon as the coordinator answers"), "{why}");
+        assert!(
+            why.ends_with(
+                "it leaves the mirror as soon as the coordinator answers the primary's node"
+            ),
+            "{why}"
+        );
     }
     let failed = in_sync(YES, YES).leaving(ReplicaState::Faulty, Cause::Medium);
     assert_eq!(concluded(&waits("it waits"), &[failed]).mirrors[0].summary, "[F]");
 }
 
 #[test]
-fn what_a_replica_knew_once_is_no_health() {
-    for state in [ReplicaState::InSync, ReplicaState::Rebuilding, ReplicaState::Stale] {
-        let status = concluded(&of_replica(), &[replica(state, None, YES)]);
-        assert_eq!((status.state, status.health), (VolumeState::Unknown, VolumeHealth::Unknown));
+fn of_what_a_replica_knew_once_only_what_was_bad_is_a_health() {
+    let answers = |state| ReplicaFacts { answered: YES, ..replica(state, None, None) };
+    let unheard = ReplicaFacts { answered: NO, ..in_sync(None, None) };
+    for (facts, letters, health) in [
+        (answers(ReplicaState::InSync), "[UU]", VolumeHealth::Unknown),
+        (answers(ReplicaState::Rebuilding), "[UR]", VolumeHealth::Unknown),
+        (unheard.clone(), "[U?]", VolumeHealth::Unknown),
+        (answers(ReplicaState::Stale), "[U_]", VolumeHealth::Degraded),
+        (answers(ReplicaState::Faulty), "[UF]", VolumeHealth::Degraded),
+    ] {
+        let status = concluded(&of_replica(), &[answers(ReplicaState::InSync), facts]);
+        assert_eq!((&*status.mirrors[0].summary, status.health), (letters, health));
+        assert_eq!(status.state, VolumeState::Unknown);
     }
+    // That nobody knows of another one makes it no better.
+    let status = concluded(&of_replica(), &[unheard, answers(ReplicaState::Faulty)]);
+    assert_eq!((&*status.mirrors[0].summary, status.health), ("[?F]", VolumeHealth::Degraded));
 }
 
 #[test]
 fn it_is_said_whose_view_is_told_while_the_coordinator_is_silent() {
     let status = concluded(&of_replica(), &[in_sync(None, YES)]);
-    let why = "the coordinator does not answer node n1: this, with the name, is what a replica on node n2 knew last; no node that answers knows more";
+    let why = "the coordinator does not answer node n1: this, with the name, is what a replica on node n2 knew last, saved at 2023-11-14 22:13:20 UTC; no node that answers knows more";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
 
@@ -385,7 +545,8 @@ fn where_a_volume_is_wanted_is_said_beside_what_a_replica_lacks() {
     let wanted = "it is wanted on node n2, which does not answer";
     assert_eq!(status.reason, Some(format!("{wanted}; {reason}")));
     status.wanted_on[0].why = Some("its device is in use".into());
-    conclude(&mut status, &waits("it waits"), &[vec![in_sync(YES, YES)]]);
+    let well = vec![in_sync(YES, YES), in_sync(YES, YES)];
+    conclude(&mut status, &waits("it waits"), &[well]);
     let why = "it waits; it is wanted on node n2, which has not attached it: its device is in use";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
@@ -406,136 +567,6 @@ fn a_rebuild_that_stands_still_copies_nothing() {
     conclude(&mut status, &Account::Serving, &[facts.to_vec()]);
     let waits = "replica n3:fast: it lacks writes: its connection was lost; its rebuild waits: an operator paused it";
     assert_eq!(status.reason.as_deref(), Some(waits));
-}
-
-#[test]
-fn that_requests_fail_is_said_before_what_a_replica_lacks() {
-    let mut status = concluded(&Account::Serving, &[in_sync(YES, YES), in_sync(YES, YES)]);
-    status.failed = serde_json::from_value(json!([
-        {"kind": "read", "cause": "medium", "why": "older", "count": 2, "first": 900, "last": 950},
-        {"kind": "write", "cause": "medium", "why": "its disk is bad", "count": 2, "first": 900,
-         "last": 1000},
-        {"kind": "read", "cause": "invalid", "why": "it lies beyond the end", "count": 1,
-         "first": 1001, "last": 1001},
-    ]))
-    .unwrap();
-    note_failures(&mut status, 1061);
-    assert_eq!(status.reason, None, "long past, or the client's own fault");
-    note_failures(&mut status, 1060);
-    let past = "requests failed until 1970-01-01 00:16:40 UTC: its disk is bad; a filesystem on it may have become read-only";
-    assert_eq!(status.reason.as_deref(), Some(past), "nobody has tried again");
-    status.reason = Some("a replica is stale".into());
-    note_failures(&mut status, 1010);
-    let why = "requests fail: its disk is bad; a replica is stale";
-    assert_eq!(status.reason.as_deref(), Some(why));
-    assert_eq!(status.health, VolumeHealth::InSync, "there are two");
-}
-
-#[test]
-fn what_requests_waited_for_in_vain_is_past_when_nothing_waits_for_it_any_more() {
-    let failed: Vec<FailedRequests> = serde_json::from_value(json!([{
-        "kind": "write", "cause": "no-coordinator", "why": "the coordinator did not answer node n1",
-        "count": 2, "first": 900, "last": 1000,
-    }]))
-    .unwrap();
-    let mut well = concluded(&Account::Serving, &[in_sync(YES, YES), in_sync(YES, YES)]);
-    well.failed.clone_from(&failed);
-    note_failures(&mut well, 1010);
-    let past = "requests failed until 1970-01-01 00:16:40 UTC, and do no more: the coordinator did not answer node n1; a filesystem on it may have become read-only";
-    assert_eq!(well.reason.as_deref(), Some(past));
-    assert_eq!(well.health, VolumeHealth::InSync);
-
-    let waiting = |waits_for: &str| {
-        let mut status = concluded(&waits("it waits"), &[in_sync(YES, YES)]);
-        status.failed.clone_from(&failed);
-        status.suspended = serde_json::from_value(json!({
-            "waits_for": waits_for, "mirror": null, "seconds": 3, "limit_seconds": 1,
-            "why": "it waits", "do": "start it",
-        }))
-        .unwrap();
-        note_failures(&mut status, 1010);
-        status.reason.unwrap()
-    };
-    let why = "requests fail: the coordinator did not answer node n1; it waits";
-    assert_eq!(waiting("coordinator"), why);
-    // What it waits for now is another matter.
-    assert!(waiting("replica").starts_with("requests failed until"), "{}", waiting("replica"));
-}
-
-#[test]
-fn the_last_in_sync_replica_is_not_well_while_its_disk_fails() {
-    let failed = |cause: &str| {
-        json!([{"kind": "write", "cause": cause, "why": "it cannot be written", "count": 2,
-                "first": 900, "last": 1000}])
-    };
-    let of = |facts: &[ReplicaFacts], cause: &str, now: u64| {
-        let mut status = concluded(&Account::Serving, facts);
-        status.failed = serde_json::from_value(failed(cause)).unwrap();
-        note_failures(&mut status, now);
-        (status.health, status.reason.unwrap_or_default())
-    };
-    let alone = [in_sync(YES, YES)];
-    let why = "requests fail: it cannot be written; n3:fast is the last in-sync replica: see to its disk, or add a replica while it can be read";
-    assert_eq!(of(&alone, "medium", 1010), (VolumeHealth::Degraded, why.into()));
-    let later = why.replace("requests fail:", "a write has failed:");
-    assert_eq!(of(&alone, "medium", 90_000), (VolumeHealth::Degraded, later));
-    let rebuilt = [in_sync(YES, YES), replica(ReplicaState::Rebuilding, YES, YES)];
-    assert_eq!(of(&rebuilt, "medium", 90_000).0, VolumeHealth::Degraded);
-    assert_eq!(of(&alone, "no-space", 1010).0, VolumeHealth::Degraded);
-    // Room may have been made; others are no matter of a disk.
-    let (health, reason) = of(&alone, "no-space", 1011);
-    assert_eq!(health, VolumeHealth::InSync);
-    assert!(reason.starts_with("requests failed until 1970-01-01 00:16:40 UTC: it"), "{reason}");
-    assert_eq!(of(&alone, "no-space", 90_000), (VolumeHealth::InSync, String::new()));
-    // The one that was full is known, and it is not the last one.
-    let full = ReplicaFacts { cause: Cause::NoSpace, ..replica(ReplicaState::Faulty, YES, YES) };
-    let (_, reason) = of(&[in_sync(YES, YES), full], "no-space", 1005);
-    assert!(reason.starts_with("requests fail: it cannot be written; "), "{reason}");
-    assert!(!reason.contains("last in-sync replica"), "{reason}");
-    assert_eq!(of(&alone, "no-coordinator", 1010).0, VolumeHealth::InSync);
-    let worse = [in_sync(NO, YES)];
-    assert_eq!(of(&worse, "medium", 1010).0, VolumeHealth::Unreachable);
-}
-
-/// As the coordinator keeps it, on every node and after each detach.
-#[test]
-fn that_the_last_disk_failed_is_told_until_a_verify_finds_nothing_wrong() {
-    let mut status = concluded(&Account::Detached, &[in_sync(None, YES)]);
-    status.mirrors[0].replicas[0].disk_failed = Some(1000);
-    note_failures(&mut status, 90_000);
-    let why = "a disk failed a request at 1970-01-01 00:16:40 UTC for which no other replica had the data; `evenkeel volume verify music` ends this warning when it finds nothing wrong; n3:fast is the last in-sync replica: see to its disk, or add a replica while it can be read";
-    assert_eq!(status.reason.as_deref(), Some(why));
-    assert_eq!(status.health, VolumeHealth::Degraded);
-    // Another one has the data.
-    let mut two = concluded(&Account::Detached, &[in_sync(None, YES), in_sync(None, YES)]);
-    two.mirrors[0].replicas[0].disk_failed = Some(1000);
-    note_failures(&mut two, 90_000);
-    assert_eq!((two.health, two.reason), (VolumeHealth::InSync, None));
-
-    // What this node has told clients ends in the same way.
-    let mut live = concluded(&Account::Serving, &[in_sync(YES, YES)]);
-    live.failed = serde_json::from_value(json!([{
-        "kind": "read", "cause": "medium", "why": "it is bad", "count": 1, "first": 900, "last": 1000,
-    }]))
-    .unwrap();
-    let verify = |began: u64, unreadable: u64| {
-        serde_json::from_value(json!({
-            "state": "done", "repair": false, "checked": 8, "total": 8, "alone": 8, "different": 0,
-            "unreadable": unreadable, "repaired": 0, "ranges": [], "seconds": 1, "began": began,
-            "ended": began + 1,
-        }))
-        .unwrap()
-    };
-    for (began, unreadable, health) in [
-        (900, 0, VolumeHealth::Degraded),
-        (1001, 4096, VolumeHealth::Degraded),
-        (1001, 0, VolumeHealth::InSync),
-    ] {
-        live.verify = Some(verify(began, unreadable));
-        let mut told = live.clone();
-        note_failures(&mut told, 90_000);
-        assert_eq!(told.health, health, "{began} {unreadable}");
-    }
 }
 
 fn wanted_on_n2() -> Vec<WantedStatus> {
@@ -625,7 +656,7 @@ fn a_replica_that_rebuilt_copies_nothing_while_the_volume_is_attached_nowhere() 
 fn a_replica_of_a_stopped_volume_is_not_said_to_return_by_itself() {
     let why = "disk d of node n3: it is closed, as its volume was stopped".to_owned();
     let closed = ReplicaFacts { unserved: Some(Unserved::Stopped(why)), ..in_sync(None, YES) };
-    let status = concluded(&of_replica(), &[closed]);
+    let status = concluded(&Account::Detached, &[closed]);
     let told = status.mirrors[0].replicas[0].reason.clone().unwrap();
     assert_eq!(
         told,
@@ -668,7 +699,7 @@ fn after_the_death_of_a_primary_in_sync_replicas_are_said_to_differ_perhaps() {
 fn what_a_replica_knew_to_be_bad_is_said_though_nothing_is_known_of_now() {
     let faulty = replica(ReplicaState::Faulty, None, None);
     let status = concluded(&of_replica(), &[in_sync(None, None), in_sync(None, None), faulty]);
-    assert_eq!((status.health, &*status.mirrors[0].summary), (VolumeHealth::Unknown, "[??F]"));
+    assert_eq!((status.health, &*status.mirrors[0].summary), (VolumeHealth::Degraded, "[??F]"));
     assert!(status.reason.unwrap().contains("; replica n3:fast: it failed"));
 }
 
@@ -705,10 +736,15 @@ fn all() -> Vec<ReplicaFacts> {
     let mut all = Vec::new();
     for (state, connected) in states.iter().flat_map(|s| [YES, NO, None].map(|c| (*s, c))) {
         for (unserved, alive) in unserved.iter().flat_map(|u| [YES, NO, None].map(|a| (u, a))) {
-            for bits in 0..36 {
+            for bits in 0..48 {
                 let (leaves, apart) = (bits & 1 != 0, bits & 2 != 0);
                 let why = "so it is".to_owned();
-                let risks = [None, Some(Risk::FileGone(why.clone())), Some(Risk::ReadOnly(why))];
+                let risks = [
+                    None,
+                    Some(Risk::FileGone(why.clone())),
+                    Some(Risk::ReadOnly(why.clone())),
+                    Some(Risk::FileGoneReadOnly(why)),
+                ];
                 let risk = risks[bits / 12].clone();
                 let unserved = unserved.clone();
                 all.push(ReplicaFacts {

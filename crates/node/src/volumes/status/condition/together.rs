@@ -5,7 +5,9 @@ use evenkeel_api::types::{
     FailedRequests, NodeRef, ReplicaReach, ReplicaStatus, VolumeState, VolumeStatus,
 };
 
-use super::{health, health_of, note_failures, rank, reason, sum_up};
+use crate::volumes::messages;
+
+use super::{health_of, judge, note_failures, rank, reason, sum_up};
 
 /// What a primary says.
 #[derive(Debug, Clone)]
@@ -20,7 +22,8 @@ pub struct Told {
 ///
 /// Of replicas only those count that go by the newest view: who goes by an older one does not know
 /// who has left since, and calls those stale that serve. Who is no primary in the newest view is
-/// one no more, and that is all that is told of it. `now` in seconds since 1970.
+/// one no more, and that is all that is said of it. `now` in seconds since 1970.
+#[must_use]
 pub fn worst(mut told: Vec<Told>, notes: Vec<String>, now: u64) -> Option<VolumeStatus> {
     let newest = told.iter().map(|told| told.status.generation).max()?;
     let first = told.iter().position(|told| told.status.generation == newest)?;
@@ -38,7 +41,7 @@ pub fn worst(mut told: Vec<Told>, notes: Vec<String>, now: u64) -> Option<Volume
     }
     sum_up(&mut status.mirrors);
     others.iter().for_each(|other| add(&mut status, other));
-    status.health = health(&status.mirrors);
+    judge(&mut status);
     let own = why_not_served(&base, true).into_iter();
     let own = own.chain(others.iter().filter_map(|other| why_not_served(other, false)));
     let own: Vec<String> = own.chain(notes).collect();
@@ -65,6 +68,12 @@ fn alone(told: Told, notes: Vec<String>) -> VolumeStatus {
 fn is_evicted(told: &Told, newest: &VolumeStatus) -> bool {
     told.status.generation < newest.generation
         && newest.primaries.iter().all(|primary| primary.node != told.node)
+}
+
+/// What is to be said of a node on which a volume is attached, and which has not answered `teller`.
+#[must_use]
+pub fn note_of_silent(node: &str, teller: &str) -> String {
+    messages::silent_primary(node, teller)
 }
 
 fn words_of_evicted(told: &Told) -> String {

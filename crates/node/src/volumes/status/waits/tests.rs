@@ -79,9 +79,12 @@ fn what_is_made_is_what_was_asked_for() {
 fn who_is_attached_and_serves_waits_for_nothing() {
     let (attached, _) = attached(DEVICE, Phase::Attached);
     assert_eq!(of(&attached, None, true), None);
-    let noted = Some((Waiting::Start, Instant(7)));
+    let wait = |why| {
+        Some(PresentWait { why, since: Instant(7), counted_from: Instant(3), is_over: false })
+    };
+    let noted = wait(Waiting::Start);
     assert_eq!(of(&attached, noted, true), None, "it serves by now");
-    let lost = Some((Waiting::Replica(0), Instant(7)));
+    let lost = wait(Waiting::Replica(0));
     assert_eq!(
         of(&attached, lost, true),
         Some((Awaited::Primary(Waiting::Replica(0)), Instant(7)))
@@ -143,7 +146,12 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
     let core = |may_lack| PrimaryStatus {
         view: Some(view.clone()),
         serving: true,
-        waiting: Some((Waiting::Replica(0), Instant(7))),
+        waiting: Some(PresentWait {
+            why: Waiting::Replica(0),
+            since: Instant(7),
+            counted_from: Instant(7),
+            is_over: false,
+        }),
         replicas: vec![peer(may_lack)],
         requests: 1,
         unflushed: true,
@@ -159,4 +167,25 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
         told.action,
         "Start the nodes that hold its in-sync replicas; requests go on by themselves then. If they are lost for good: `evenkeel detach music`, then `evenkeel attach music`, which goes on without the last writes"
     );
+}
+
+#[test]
+fn it_is_told_in_how_long_requests_fail_though_they_waited_for_something_else_before() {
+    let (attached, view) = attached(DEVICE, Phase::Attached);
+    let awaited = Awaited::Primary(Waiting::Replica(0));
+    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(5), false, false);
+    let limit = told.limit_seconds.unwrap();
+    let at = |seconds: u64| Instant(seconds * 1_000_000_000);
+    let wait = PresentWait {
+        why: Waiting::Replica(0),
+        since: at(19),
+        counted_from: at(0),
+        is_over: false,
+    };
+    assert_eq!(fails_in(&told, Some(wait), at(24)), Some(limit - 24), "24 s count, not 5");
+    assert_eq!(fails_in(&told, Some(wait), at(limit + 9)), Some(0));
+    let failing = PresentWait { counted_from: at(20), is_over: true, ..wait };
+    assert_eq!(fails_in(&told, Some(failing), at(24)), Some(0));
+    let coordinator = Suspended { waits_for: WaitsFor::Coordinator, ..told };
+    assert_eq!(fails_in(&coordinator, Some(wait), at(24)), None, "each request has its own time");
 }

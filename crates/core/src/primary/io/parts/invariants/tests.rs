@@ -1,12 +1,13 @@
 //! Each invariant of parts is broken by hand, and found by its label.
 
+use super::check_acknowledged;
 use crate::cluster::Bytes;
 use crate::primary::Primary;
 use crate::primary::invariants::tests::{breaks, text_of, writing};
-use crate::primary::io::part::Part;
+use crate::primary::io::parts::part::Part;
 
 fn part(primary: &mut Primary<Bytes>) -> &mut Part<Bytes> {
-    primary.io.parts.values_mut().next().expect("a write is under way")
+    primary.io.parts.table.values_mut().next().expect("a write is under way")
 }
 
 #[test]
@@ -25,8 +26,8 @@ fn nothing_is_answered_before_the_view_is_adopted() {
     let primary = cluster.primary(0);
     part(primary).written_by(0b11);
     let check = |primary: &Primary<Bytes>| {
-        let part = primary.io.parts.values().next().expect("a write is under way");
-        primary.io.check_acknowledged(&primary.membership, &primary.views, part);
+        let part = primary.io.parts.table.values().next().expect("a write is under way");
+        check_acknowledged(&primary.membership, &primary.views, part);
     };
     check(primary);
     primary.views.adoption_mut().confirm_by(primary.membership.ids());

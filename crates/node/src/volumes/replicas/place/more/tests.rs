@@ -132,3 +132,17 @@ fn a_replica_is_not_moved_to_where_it_is() {
     let error = one_more(&to("n2:d"), &disks, "x").unwrap_err();
     assert_eq!(error.why, "disk d of node n2 holds another replica of this mirror");
 }
+
+#[test]
+fn nothing_is_advised_that_would_be_refused() {
+    let disks = [disk("a", "1", 90)];
+    let beside = [place("a", "1")];
+    let advice = |needed| {
+        let wanted = OneMore { needed, ..wanted(None, &beside) };
+        one_more(&wanted, &disks, "x").unwrap_err().action
+    };
+    let add = "Add a disk on another node (`evenkeel disk add`)";
+    let share = "for trials, let replicas share a node (--same-node)";
+    assert_eq!(advice(10), format!("{add}; or {share}"));
+    assert_eq!(advice(100), add, "there is no room on this node, either");
+}

@@ -53,7 +53,7 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
         assert_eq!(status.health, VolumeHealth::Unreachable);
         assert_eq!(status.state, VolumeState::Serving);
         let reason = status.reason.unwrap();
-        assert!(reason.ends_with("as soon as the coordinator answers (says node n2; node n1 reaches it: look at the network between nodes n2 and n3)"), "{reason}");
+        assert!(reason.ends_with("as soon as the coordinator answers the primary's node (says node n2; node n1 reaches it: look at the network between nodes n2 and n3)"), "{reason}");
         assert!(status.primaries.iter().all(|primary| primary.requests == Some(7)));
     }
     // Where all say the same, nobody is named.
@@ -111,7 +111,8 @@ fn of_replicas_those_count_that_know_the_newest_view() {
     let status = worst(both.clone(), Vec::new(), 0).unwrap();
     assert_eq!(status.mirrors[0].summary, "[U_]");
     assert_eq!((status.health, status.state), (VolumeHealth::Degraded, VolumeState::Suspended));
-    assert_eq!(status.reason.as_deref(), Some("on node n2: the coordinator is away"));
+    let why = "on node n2: the coordinator is away; replica n3:fast: it lacks writes: it left a request unanswered for longer than the deadline; it returns by itself as soon as it can be reached";
+    assert_eq!(status.reason.as_deref(), Some(why));
     // It was evicted, and does not know that.
     let mut both = both;
     both[1].status.primaries.retain(|primary| primary.node.name == "n1");

@@ -1,0 +1,46 @@
+//! Requests that whoever asked gives up: those that no replica was sent are withdrawn.
+
+use super::{Io, Lower, RequestNumber};
+use crate::ids::*;
+use crate::operation::RequestError;
+use crate::payload::Payload;
+use crate::primary::Context;
+
+impl<P: Payload> Io<P> {
+    /// Answers a request, and forgets it, if nothing of it was sent but reads to compare.
+    pub fn cancel(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>, request: RequestId) {
+        let error = RequestError::Cancelled;
+        self.requests.fail_early(cx, error, |client| client.request == request);
+        let Some(number) = self.requests.of_client(request) else { return };
+        if !self.requests.changes_nothing_yet(number) && !self.is_unsent(number) {
+            return; // Some replica may have carried it out.
+        }
+        if self.requests.fail(cx, number, error).is_some() {
+            let (parts, below) = &mut self.parts(lower);
+            parts.forget_reads_of(below.requests, number);
+            parts.withdraw(cx, below, number);
+            self.requests.forget_if_over(number);
+            self.requests.forget_ready();
+        }
+    }
+
+    /// Somebody wants to know when nothing is under way that was asked over a path. What has failed
+    /// and was never sent is not sent any more.
+    pub fn drain_path(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>, path: PathNumber) {
+        for number in self.requests.answered_over(path) {
+            if self.is_unsent(number) {
+                let (parts, below) = &mut self.parts(lower);
+                parts.withdraw(cx, below, number);
+                self.requests.forget_if_over(number);
+            }
+        }
+        self.requests.forget_ready();
+        self.requests.drain_path(path);
+    }
+
+    /// Whether a request has parts, and no replica was sent any: those that all have carried out
+    /// are not among the parts any more.
+    fn is_unsent(&self, number: RequestNumber) -> bool {
+        !self.requests.has_ended_part(number) && self.parts.are_unsent(number)
+    }
+}

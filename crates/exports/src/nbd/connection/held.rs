@@ -1,0 +1,59 @@
+//! Changes of a client that has closed its connection. What it sent before may be followed by a
+//! disconnect request, and is then carried out as ever. Otherwise the client has given it up, and may
+//! have written the same blocks over another connection since: it is dropped.
+//!
+//! Whether the client is there is asked before the first change that an event leads to, so that at
+//! most one system call comes to what was received at once.
+
+use evenkeel_engine::FrontendContext;
+
+use super::{Advance, Connection, MAX_REQUESTS};
+use crate::stream::Stream;
+
+/// What is known of whether the client has closed its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It may have done so since it was last asked.
+    Unknown,
+    There,
+    /// Nothing follows what is in the socket.
+    Left,
+}
+
+impl Presence {
+    /// Time has passed.
+    pub(super) const fn forget(&mut self) {
+        if matches!(self, Self::There) {
+            *self = Self::Unknown;
+        }
+    }
+
+    /// Whether the client has closed its connection.
+    pub(super) fn has_left(&mut self, stream: &Stream) -> bool {
+        if *self == Self::Unknown {
+            *self = if stream.has_hung_up() { Self::Left } else { Self::There };
+        }
+        *self == Self::Left
+    }
+}
+
+impl Connection {
+    /// The client's disconnect request has come: what was held until then is in order.
+    pub(super) fn begin_held(&mut self, context: &mut FrontendContext) {
+        for (token, operation) in self.held.drain(..) {
+            // Only what reads is ever given back.
+            let _ = context.submit(token as u64, operation);
+        }
+    }
+
+    /// Waits for room, unless all that could make some is held until the client's disconnect request
+    /// has come, which is behind what waits: then the client has sent more at once than there is room
+    /// for, and has closed its connection without waiting for answers.
+    pub(super) fn wait(&mut self, context: &mut FrontendContext) -> Advance {
+        let taken = MAX_REQUESTS - self.free.len();
+        if !self.held.is_empty() && self.held.len() == taken {
+            self.end("the client has closed the connection", context);
+        }
+        Advance::Wait
+    }
+}

@@ -1,0 +1,79 @@
+//! Abort commands for commands of queues for I/O (Base 5.1.1). Each is kept until its queue says
+//! whether the other command was aborted, or is gone.
+
+use super::{AdminAnswer, MAX_ABORTS};
+use crate::nvme::command::Status;
+use crate::nvme::connection::Slot;
+
+/// Dword 0 of the answer, bit 0: the command was not aborted.
+const NOT_ABORTED: u64 = 1;
+
+/// An Abort command.
+#[derive(Debug)]
+struct Abort {
+    slot: Slot,
+    queue: u16,
+    /// CID of the command that is to be aborted.
+    command: u16,
+}
+
+/// A controller's Abort commands.
+#[derive(Debug, Default)]
+pub(super) struct Aborts {
+    under_way: Vec<Abort>,
+    /// What queues have not been told yet.
+    untold: Vec<(u16, u16)>,
+    answers: Vec<AdminAnswer>,
+}
+
+impl Aborts {
+    /// Keeps a command until the queue has answered.
+    pub(super) fn request(&mut self, slot: Slot, queue: u16, command: u16) -> Result<(), Status> {
+        if self.under_way.len() >= usize::from(MAX_ABORTS) {
+            return Err(Status::AbortLimit);
+        }
+        self.under_way.push(Abort { slot, queue, command });
+        self.untold.push((queue, command));
+        Ok(())
+    }
+
+    /// A queue says whether a command was aborted.
+    pub(super) fn answer(&mut self, queue: u16, command: u16, is_aborted: bool) {
+        let is_it = |abort: &Abort| (abort.queue, abort.command) == (queue, command);
+        if let Some(at) = self.under_way.iter().position(is_it) {
+            let abort = self.under_way.remove(at);
+            self.push(&abort, is_aborted);
+        }
+    }
+
+    /// A queue is gone: its commands have been answered, or never are.
+    pub(super) fn gone(&mut self, queue: u16) {
+        self.untold.retain(|(of, _)| *of != queue);
+        let over: Vec<_> = self.under_way.extract_if(.., |abort| abort.queue == queue).collect();
+        over.iter().for_each(|abort| self.push(abort, false));
+    }
+
+    fn push(&mut self, abort: &Abort, is_aborted: bool) {
+        let result = if is_aborted { 0 } else { NOT_ABORTED };
+        self.answers.push(AdminAnswer { slot: abort.slot, status: Status::Success, result });
+    }
+
+    /// The queues that have to be told, and of which command, each told once.
+    pub(super) fn take_untold(&mut self) -> Vec<(u16, u16)> {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// What has to be answered now.
+    pub(super) fn take_answers(&mut self) -> Vec<AdminAnswer> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Asserts what holds after each step.
+    pub(super) fn check_invariants(&self) {
+        assert!(self.under_way.len() <= usize::from(MAX_ABORTS), "few commands are kept");
+        assert!(self.untold.len() <= self.under_way.len(), "who is told of is kept");
+    }
+}
+
+#[cfg(test)]
+mod tests;

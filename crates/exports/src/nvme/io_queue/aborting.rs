@@ -1,0 +1,75 @@
+//! Commands that the host aborts (Base 5.1.1). What the volume does not have is answered at once;
+//! what it has is cancelled there if no replica was sent it, and has its own answer otherwise. The
+//! Abort command is answered when the aborted one is over, also if the queue ends meanwhile.
+
+use evenkeel_engine::FrontendContext;
+
+use super::fused::Before;
+use super::{Queue, State};
+use crate::nvme::command::Status;
+use crate::nvme::connection::Slot;
+use crate::nvme::io::Ask;
+
+impl Queue {
+    /// The host wants the command aborted that it calls so.
+    pub(super) fn abort(&mut self, command: u16, context: &mut FrontendContext) {
+        let slot = self.queue.connection.find(command);
+        let Some(open) = slot.and_then(|slot| self.open[slot.index()].as_ref()) else {
+            // It is over, or has not come yet and will run.
+            return (self.queue.aborted)(command, false);
+        };
+        let slot = open.slot;
+        if !open.is_submitted() {
+            self.abort_here(slot);
+            return (self.queue.aborted)(command, true);
+        }
+        // A queue that ends has cancelled all of its own. Of several ranges some may be deallocated
+        // already: all are.
+        let is_serving = matches!(self.state, State::Serving);
+        if is_serving && !matches!(open.ask, Ask::Manage { .. }) {
+            context.cancel(self.token(slot));
+        }
+        self.aborting.push((slot, command));
+    }
+
+    /// Answers a command that the volume does not have, with the other half of its pair.
+    fn abort_here(&mut self, slot: Slot) {
+        self.waiting.retain(|waiting| *waiting != slot);
+        match self.pair_of(slot) {
+            None => self.answer(slot, Status::AbortRequested),
+            Some(index) => {
+                if self.before == Before::First(slot) {
+                    self.before = Before::Failed;
+                }
+                let (first, second) = self.halves(index);
+                self.waiting.retain(|waiting| *waiting != first && Some(*waiting) != second);
+                self.end_pair(
+                    first,
+                    match first == slot {
+                        true => [Status::AbortRequested, Status::FusedFailed],
+                        false => [Status::FusedFailed, Status::AbortRequested],
+                    },
+                );
+            }
+        }
+        self.release(slot);
+    }
+
+    /// The volume has cancelled what this command asked: it has no effect, nor has the other half
+    /// of its pair.
+    pub(super) fn tell_cancelled(&mut self, slot: Slot) {
+        self.tell_aborted(slot, true);
+        let second = self.pair_of(slot).and_then(|index| self.halves(index).1);
+        if let Some(second) = second {
+            self.tell_aborted(second, true);
+        }
+    }
+
+    /// A command is over: if the host wants it aborted, it learns whether it was.
+    pub(super) fn tell_aborted(&mut self, slot: Slot, is_aborted: bool) {
+        while let Some(at) = self.aborting.iter().position(|(aborting, _)| *aborting == slot) {
+            let (_, command) = self.aborting.swap_remove(at);
+            (self.queue.aborted)(command, is_aborted);
+        }
+    }
+}

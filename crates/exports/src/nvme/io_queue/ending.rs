@@ -1,0 +1,94 @@
+//! The end of a queue: what no replica was sent is cancelled, and the rest is awaited, before the
+//! host is told or the queue's place is given back. So no command of a queue that is gone takes
+//! effect.
+
+use evenkeel_engine::FrontendContext;
+
+use super::{Cause, Phase, Queue, State};
+use crate::nvme::command::Status;
+use crate::nvme::connection::Slot;
+use crate::nvme::io::Ask;
+
+impl Queue {
+    /// The host deletes the queue.
+    pub(super) fn delete(&mut self, slot: Slot, context: &mut FrontendContext) {
+        let deleted = std::mem::replace(&mut self.queue.deleted, Box::new(|| {}));
+        deleted();
+        for index in 0..self.open.len() {
+            if let Some(open) = self.open[index].take_if(|open| !open.is_submitted()) {
+                self.answer(open.slot, Status::QueueDeleted);
+            }
+        }
+        self.drain(Cause::Deleted(slot), context);
+    }
+
+    /// The queue ends for this reason.
+    pub(super) fn close(&mut self, reason: String, context: &mut FrontendContext) {
+        match &mut self.state {
+            State::Serving => {
+                for open in &mut self.open {
+                    open.take_if(|open| !open.is_submitted());
+                }
+                self.drain(Cause::Other(reason), context);
+            }
+            State::Draining(cause @ Cause::Deleted(_)) => *cause = Cause::Other(reason),
+            State::Draining(Cause::Other(_)) | State::Closing(_) | State::Ended => {}
+        }
+    }
+
+    /// As [`Queue::close`], but the host is gone.
+    pub(super) fn lose(&mut self, reason: String, context: &mut FrontendContext) {
+        self.is_lost = true;
+        self.close(reason, context);
+    }
+
+    /// Gives up what the volume has, and waits until nothing of it is under way.
+    fn drain(&mut self, cause: Cause, context: &mut FrontendContext) {
+        self.state = State::Draining(cause);
+        self.waiting.clear();
+        self.forget_pairs();
+        for open in self.open.iter().flatten() {
+            // The volume has both halves of a pair by the first one's name.
+            if !matches!(open.ask, Ask::FusedWrite { .. }) {
+                context.cancel(open.slot.index() as u64);
+            }
+        }
+        context.drain();
+    }
+
+    /// Nothing is under way in the volume.
+    pub(super) fn drained(&mut self) {
+        if !matches!(self.state, State::Draining(_)) {
+            return; // It is stopped.
+        }
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        if let State::Draining(cause) = state {
+            self.state = State::Closing(match cause {
+                Cause::Other(reason) => reason,
+                Cause::Deleted(slot) => {
+                    self.answer(slot, Status::Success);
+                    "the host has deleted the queue".to_owned()
+                }
+            });
+        }
+    }
+
+    /// The volume ends. What it has not done may be possible through another path.
+    pub(super) fn stop(&mut self, context: &mut FrontendContext) {
+        self.aborting.clear();
+        for index in 0..self.open.len() {
+            if let Some(open) = self.open[index].take() {
+                self.answer(open.slot, Status::InternalPath);
+            }
+        }
+        self.send(context);
+        self.state = State::Ended;
+    }
+}
+
+impl super::Open {
+    /// Whether the volume has it.
+    pub(super) const fn is_submitted(&self) -> bool {
+        matches!(self.phase, Phase::Submitted(_))
+    }
+}
