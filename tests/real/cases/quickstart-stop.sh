@@ -44,11 +44,12 @@ everything() {
 # show: what it said. These are its words, not those of the case (../run).
 show() { sed 's/^/out: /' "$work/out"; }
 
-# begin: starts it in a terminal of its own, whose keyboard is descriptor 5.
+# begin: starts it in a terminal of its own, whose keyboard is descriptor 5. By exec: Ctrl-C would end a shell in between at
+# once (dash, where SHELL is not set), and `script` would tell the shell's end, not that of the quickstart.
 begin() {
     rm -f "$work/keys"; mkfifo "$work/keys"
     : > "$work/out"
-    (cd "$work" && PATH=$work/bin:$PATH exec script -qefc "./quickstart --size 512M --scratch $work/parent" "$work/typescript" \
+    (cd "$work" && PATH=$work/bin:$PATH exec script -qefc "exec ./quickstart --size 512M --scratch $work/parent" "$work/typescript" \
         < "$work/keys" > "$work/out" 2>&1) & terminal=$!
     helpers+=($terminal)
     exec 5<> "$work/keys"
