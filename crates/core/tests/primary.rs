@@ -60,6 +60,9 @@ struct Bench {
     /// Whether the coordinator takes its time, and what it will say.
     is_slow: bool,
     late: Option<PrimaryEvent<Blank>>,
+    /// Whether the coordinator does not answer, and what it was asked meanwhile.
+    is_away: bool,
+    unanswered: Vec<CoordinatorCall>,
 }
 
 impl Bench {
@@ -95,6 +98,8 @@ impl Bench {
             is_stale_away: false,
             is_slow: false,
             late: None,
+            is_away: false,
+            unanswered: Vec::new(),
         }
     }
 
@@ -123,6 +128,12 @@ impl Bench {
 
     fn answer(&mut self, effect: &PrimaryEffect<Blank>) -> Option<PrimaryEvent<Blank>> {
         Some(match effect {
+            PrimaryEffect::ReadView { call } | PrimaryEffect::SwapView { call, .. }
+                if self.is_away =>
+            {
+                self.unanswered.push(*call);
+                return None;
+            }
             PrimaryEffect::ReadView { call } => {
                 let answer = CoordinatorAnswer::Newest(Box::new(self.newest.clone()));
                 PrimaryEvent::Coordinator { call: *call, answer }
@@ -195,8 +206,12 @@ impl Bench {
 
     /// A client asks for something; what replicas are told.
     fn request(&mut self, operation: Operation<Blank>) -> Vec<Message> {
+        self.request_as(1, operation)
+    }
+
+    fn request_as(&mut self, request: u64, operation: Operation<Blank>) -> Vec<Message> {
         said(&self.step(PrimaryEvent::Request {
-            request: RequestId(1),
+            request: RequestId(request),
             host: HostId(1),
             path: PathNumber(1),
             operation,
@@ -558,4 +573,79 @@ fn a_view_that_cannot_be_of_the_volume_is_not_believed() {
         (0..20).for_each(|_| drop(bench.tick()));
     }
     asked(&bench.request(Operation::Write { offset: 0, payload: Blank::of(4096), durable: false }));
+}
+
+/// The number and generation of a read that a replica is told of.
+fn read_in(messages: &[Message]) -> Option<(Sequence, Generation)> {
+    messages.iter().find_map(|message| match message {
+        Message::Read { id, .. } => Some((id.sequence, id.generation)),
+        _ => None,
+    })
+}
+
+/// What a replica refuses because it is just adopting the view by which the primary works tells
+/// nothing of a newer one.
+#[test]
+fn what_is_refused_for_the_view_that_is_being_adopted_needs_no_coordinator() {
+    let mut bench = Bench::serving();
+    let before = bench.newest.generation;
+    let read = bench.request(Operation::Read { offset: 0, length: 4096 });
+    let (sequence, generation) = read_in(&read).expect("it is sent");
+    assert_eq!(generation, before);
+    bench.adopts = false;
+    let command = Command::Change(Change::NoData(1));
+    bench.step(PrimaryEvent::Command { id: CommandId(1), command });
+    assert_eq!(bench.newest.generation, before.next());
+    bench.is_away = true;
+    bench.say(SOURCE, Message::Refused { adopted: before, sequence: Some(sequence) });
+    assert_eq!(bench.unanswered, [], "the coordinator is not asked");
+    let generation = before.next();
+    let mut effects = bench.say(SOURCE, Message::Adopted { generation });
+    effects.extend(bench.say(STALE, Message::Adopted { generation }));
+    assert_eq!(read_in(&said(&effects)).map(|(_, generation)| generation), Some(generation));
+}
+
+/// Two reads are refused one after the other. Of the first the coordinator says that nothing is
+/// newer, of the second it says nothing any more, or tells of the past.
+#[test]
+fn a_read_that_waits_for_the_newest_view_fails_in_time() {
+    let tells_of_the_past = |view: &View| CoordinatorAnswer::Newest(Box::new(view.clone()));
+    for is_restored in [false, true] {
+        let mut bench = Bench::serving();
+        let past = bench.newest.clone();
+        let policy = NoCoordinatorPolicy::from_milliseconds(20_000);
+        let command = Command::Change(Change::NoCoordinator(policy));
+        bench.step(PrimaryEvent::Command { id: CommandId(1), command });
+        let adopted = bench.newest.generation;
+        let reads = [1, 2].map(|request| {
+            let offset = request * 4096;
+            let read = bench.request_as(request, Operation::Read { offset, length: 4096 });
+            read_in(&read).expect("it is sent").0
+        });
+        bench.is_away = true;
+        for sequence in reads {
+            bench.say(SOURCE, Message::Refused { adopted, sequence: Some(sequence) });
+        }
+        let call = bench.unanswered.pop().expect("the view is read");
+        let answer = CoordinatorAnswer::Newest(Box::new(bench.newest.clone()));
+        bench.step(PrimaryEvent::Coordinator { call, answer });
+        let mut replies = Vec::new();
+        let end = bench.now + Duration::from_secs(60);
+        while bench.now < end {
+            let mut effects = bench.tick();
+            while let Some(call) = bench.unanswered.pop() {
+                let answer = match is_restored {
+                    true => tells_of_the_past(&past),
+                    false => CoordinatorAnswer::Unknown,
+                };
+                effects.extend(bench.step(PrimaryEvent::Coordinator { call, answer }));
+            }
+            replies.extend(effects.into_iter().filter_map(|effect| match effect {
+                PrimaryEffect::Reply { request, result } => Some((request.0, result.err())),
+                _ => None,
+            }));
+        }
+        let error = Some(RequestError::NoCoordinator);
+        assert_eq!(replies, [(1, error), (2, error)], "restored: {is_restored}");
+    }
 }

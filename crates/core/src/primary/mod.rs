@@ -348,8 +348,8 @@ impl<P: Payload> Primary<P> {
             Message::Adopted { generation } => self.adopted(cx, replica, generation),
             Message::Refused { adopted, sequence } => {
                 let (io, lower) = &mut self.io();
-                sequence.into_iter().for_each(|part| io.part_refused(lower, replica, part));
-                lower.views.refused(lower.peers, replica, adopted);
+                sequence.into_iter().for_each(|it| io.part_refused(lower, replica, it, adopted));
+                lower.views.refused(lower.peers, replica, adopted, sequence);
             }
             Message::Fenced { generation } => self.views.fenced(link, generation),
             Message::RebuildDone { generation } => {

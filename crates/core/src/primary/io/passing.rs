@@ -216,9 +216,15 @@ impl<P: Payload> Io<P> {
 
     /// A replica did not run a part because it has adopted another generation. It is resent when
     /// the replica has adopted the primary's.
-    pub fn part_refused(&mut self, lower: &mut Lower<'_>, replica: ReplicaId, sequence: Sequence) {
+    pub fn part_refused(
+        &mut self,
+        lower: &mut Lower<'_>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        adopted: Generation,
+    ) {
         let (parts, below) = &mut self.parts(lower);
-        parts.part_refused(below, replica, sequence);
+        parts.part_refused(below, replica, sequence, adopted);
     }
 
     /// A replica's session has ended: what it has not answered was not sent. Its reads go to

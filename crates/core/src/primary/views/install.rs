@@ -163,8 +163,24 @@ impl Views {
         self.adoption.end_takeover()
     }
 
-    /// A replica has adopted another generation than that of a message.
-    pub fn refused(&mut self, peers: &mut Membership, replica: ReplicaId, adopted: Generation) {
+    /// Whether a replica refuses operations because it has still to adopt the present view: they
+    /// were sent by the one before, and are sent again when it has.
+    pub fn expects_refusal(&self, replica: ReplicaId, adopted: Generation) -> bool {
+        self.adoption.awaits(replica) && adopted < self.generation()
+    }
+
+    /// A replica has adopted another generation than that of a message. `operation`: the message
+    /// was one.
+    pub fn refused(
+        &mut self,
+        peers: &mut Membership,
+        replica: ReplicaId,
+        adopted: Generation,
+        operation: Option<Sequence>,
+    ) {
+        if operation.is_some() && self.expects_refusal(replica, adopted) {
+            return; // There is nothing newer in it: the coordinator need not be asked.
+        }
         peers.known_mut(replica).into_iter().for_each(Peer::refused);
         if adopted > self.generation() {
             self.calls.hear_of(adopted);

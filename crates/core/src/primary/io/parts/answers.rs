@@ -199,12 +199,19 @@ impl<P: Payload> Parts<P> {
 
     /// A replica did not run a part because it has adopted another generation. It is resent when
     /// the replica has adopted the primary's.
-    pub fn part_refused(&mut self, below: &Below<'_, P>, replica: ReplicaId, sequence: Sequence) {
+    pub fn part_refused(
+        &mut self,
+        below: &Below<'_, P>,
+        replica: ReplicaId,
+        sequence: Sequence,
+        adopted: Generation,
+    ) {
         let Some(peer) = below.peers.known(replica) else { return };
         let (mirror, bit) = (peer.mirror(), peer.bit());
+        let is_surprise = !below.views.expects_refusal(replica, adopted);
         // It may be over, if others have carried it out.
         let part = self.table.get_mut(sequence).filter(|part| part.mirror() == mirror);
-        if part.is_some_and(|part| part.refused_by(bit)) {
+        if part.is_some_and(|part| part.refused_by(bit, is_surprise)) {
             self.table.await_replica(sequence);
         }
     }

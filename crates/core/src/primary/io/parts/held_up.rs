@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::part::Part;
+use super::placing::awaits_newest_view;
 use super::{Below, Parts};
 use crate::payload::Payload;
 use crate::primary::Stage;
@@ -22,11 +24,13 @@ impl<P: Payload> Parts<P> {
     ) -> Vec<RequestNumber> {
         let mirrors: Vec<_> =
             below.peers.mirrors().iter().map(|m| self.is_mirror_held_up(below, m)).collect();
-        let parts =
-            self.table.values().filter(|part| mirrors[part.mirror()] && !part.is_answered());
+        let is_held_up =
+            |part: &&Part<P>| mirrors[part.mirror()] || awaits_newest_view(below, part);
+        let parts = self.table.values().filter(is_held_up).filter(|part| !part.is_answered());
         let begun: BTreeSet<_> = parts.map(|part| part.request()).collect();
         let is_eviction = |pending: &PendingEdit| matches!(pending.edit(), Edit::Evict(_));
         let is_any = mirrors.contains(&true)
+            || !begun.is_empty()
             || below
                 .views
                 .calls()

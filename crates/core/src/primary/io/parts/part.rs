@@ -310,12 +310,12 @@ impl<P: Payload> Part<P> {
     }
 
     /// A replica has adopted another generation, and did not carry it out. Tells whether another
-    /// one is to be chosen.
-    pub fn refused_by(&mut self, bit: ReplicaSet) -> bool {
+    /// one is to be chosen: after a surprise only by the newest view.
+    pub fn refused_by(&mut self, bit: ReplicaSet, is_surprise: bool) -> bool {
         self.replicas.sent &= !bit;
         let goes_elsewhere = self.is_read() && !self.was_written() && self.replicas.targets == bit;
         if goes_elsewhere {
-            (self.replicas.targets, self.was_refused) = (0, true);
+            (self.replicas.targets, self.was_refused) = (0, is_surprise);
         }
         goes_elsewhere
     }

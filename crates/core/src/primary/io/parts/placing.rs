@@ -1,6 +1,7 @@
 //! To which replica a read goes: to a local one if it can answer, and to the one that has the
 //! fewest reads to answer.
 
+use super::part::Part;
 use super::{Below, Parts};
 use crate::ids::*;
 use crate::payload::Payload;
@@ -35,8 +36,7 @@ impl<P: Payload> Parts<P> {
         let Some(part) = self.table.get(sequence) else {
             return; // Its client was told meanwhile that it has failed.
         };
-        if part.was_refused() && (below.views.wants_newest() || below.views.calls().is_under_way())
-        {
+        if awaits_newest_view(below, part) {
             return self.table.await_replica(sequence);
         }
         let mirror = below.peers.mirror(part.mirror());
@@ -98,4 +98,10 @@ impl<P: Payload> Parts<P> {
         let (before, after) = usable.split_at(turn);
         after.iter().chain(before).copied().min_by_key(reads_of)
     }
+}
+
+/// Whether a read waits until the newest view is known: a replica that had adopted the present one
+/// has refused it.
+pub(super) fn awaits_newest_view<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
+    part.was_refused() && (below.views.wants_newest() || below.views.calls().is_under_way())
 }

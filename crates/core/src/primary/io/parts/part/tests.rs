@@ -89,10 +89,10 @@ fn a_read_goes_elsewhere_until_it_is_answered() {
     assert!(!part.take_read_from(0b1) && part.take_read_from(0b10));
     part.place(0b1, NOW);
     part.send_to(0b1);
-    assert!(part.refused_by(0b1) && part.was_refused());
+    assert!(part.refused_by(0b1, true) && part.was_refused());
     part.place(0b1, NOW);
     part.written_by(0b1);
-    assert!(!part.was_refused() && !part.refused_by(0b1) && !part.take_read_from(0b1));
+    assert!(!part.was_refused() && !part.refused_by(0b1, true) && !part.take_read_from(0b1));
     assert!(part.read_again() && part.targets() == 0 && !part.was_written());
     assert!(!part.read_again());
 }
