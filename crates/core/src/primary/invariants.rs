@@ -22,11 +22,12 @@ impl<P: Payload> Primary<P> {
         // others.
         if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, self.views.view())
         {
-            self.views.check_invariants(now);
+            self.views.check_invariants(self.config.id, now);
             self.check_mirrors(view);
             self.membership.values().for_each(|peer| check_peer(view, peer));
         }
         self.membership.check_invariants();
+        self.membership.values().for_each(|peer| peer.check_speed(&self.config.settings.lag));
     }
 
     /// Who serves is a primary of the view; before anybody does, only those have to adopt it that

@@ -9,6 +9,7 @@ impl<P: Payload> Replica<P> {
     /// Panics if an invariant of this machine, or of one of its parts, does not hold.
     pub(super) fn check_invariants(&self) {
         self.data.check_invariants(&self.views, &self.log);
+        self.views.check_invariants();
         self.check_adoption();
         self.rebuilds.check_invariants(&self.views, &self.data);
         self.log.check_invariants(self.me.id, &self.views);

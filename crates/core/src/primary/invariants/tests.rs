@@ -144,6 +144,19 @@ fn the_next_view_follows_the_one_that_is_known() {
 }
 
 #[test]
+fn the_last_in_sync_replica_stays() {
+    let mut cluster = writing();
+    let now = cluster.now;
+    let primary = cluster.primary(0);
+    let mut next = primary.views.view().expect("it serves").successor();
+    next.mirrors[0].replicas.iter_mut().for_each(|record| record.state = ReplicaState::Stale);
+    let mut effects = Vec::new();
+    let cx = &mut primary.context(now, &mut effects);
+    let text = text_of(|| primary.views.call_swap(cx, &mut primary.membership, next));
+    assert!(text.starts_with("V2: "), "{text}");
+}
+
+#[test]
 fn a_takeover_has_one_source_in_each_mirror() {
     let view = crate::view::tests::view(1, 2);
     assert!(text_of(|| check_sources(&view)).starts_with("V4: "));

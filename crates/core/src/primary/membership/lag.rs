@@ -88,6 +88,15 @@ impl Speed {
         self.slow_windows = if is_slow { self.slow_windows + 1 } else { 0 };
         (self.slow_windows >= SLOW_WINDOWS).then_some(own)
     }
+
+    /// Panics if it would stay away for longer than it may, or counts as slow beside no window that
+    /// was faster.
+    pub fn check_invariants(&self, settings: &LagSettings) {
+        let is_bounded = self.next_pause.is_none_or(|pause| pause <= settings.pause.1);
+        assert!(is_bounded, "I11: a slow replica stays away for {:?}", self.next_pause);
+        let is_compared = self.slow_windows == 0 || self.best.is_some();
+        assert!(is_compared, "V2: a replica is slow, and was never faster");
+    }
 }
 
 /// A write that has taken long already.

@@ -16,7 +16,7 @@ use crate::message::{RebuildProgress, ReplicaReport, SlotBits};
 use crate::policy::ReplicaSet;
 use crate::primary::membership::lag::Speed;
 use crate::primary::membership::returns::Returns;
-use crate::settings::Settings;
+use crate::settings::{LagSettings, Settings};
 use crate::time::Instant;
 use crate::view::Cause;
 
@@ -207,6 +207,11 @@ impl Peer {
     #[inline]
     pub fn speed(&mut self) -> &mut Speed {
         &mut self.speed
+    }
+
+    /// Panics if what is known of its speed contradicts itself.
+    pub fn check_speed(&self, settings: &LagSettings) {
+        self.speed.check_invariants(settings);
     }
 
     /// The median of its writes lately.

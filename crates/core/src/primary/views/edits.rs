@@ -130,9 +130,17 @@ impl Edits {
         core::mem::take(&mut self.wanted)
     }
 
-    /// The coordinator has not carried these out: they are wanted still, before all others.
+    /// The coordinator has not carried these out: they are wanted still, before all others. What
+    /// was wanted again meanwhile is wanted once: otherwise they would be more after each call that
+    /// is not answered.
     pub fn put_back(&mut self, edits: Vec<PendingEdit>) {
-        self.wanted.splice(0..0, edits);
+        let since = core::mem::replace(&mut self.wanted, Vec::new());
+        for pending in edits.into_iter().chain(since) {
+            match pending.command {
+                Some(_) => self.wanted.push(pending),
+                None => self.want(pending.edit),
+            }
+        }
     }
 
     /// These are not wanted any more.
@@ -157,6 +165,23 @@ impl Edits {
             }
             None => true,
         });
+    }
+
+    /// Panics if something is wanted twice, or a command waits twice, or this primary is to evict
+    /// itself. `asked`: what the coordinator is asked for at present.
+    pub fn check_invariants(&self, me: PrimaryId, asked: &[PendingEdit]) {
+        let own: Vec<_> =
+            self.wanted.iter().filter(|p| p.command.is_none()).map(|p| p.edit).collect();
+        let twice = own.iter().enumerate().find(|(n, edit)| own[..*n].contains(edit));
+        assert!(twice.is_none(), "I11: {twice:?} is wanted twice");
+        let commands = self.wanted.iter().chain(asked).filter_map(PendingEdit::command);
+        let mut known = BTreeSet::new();
+        for command in commands {
+            assert!(known.insert(command), "I11: {command:?} waits twice");
+        }
+        let is_own_end = |pending: &&PendingEdit| pending.edit == Edit::Evict(me);
+        let evicts_itself = self.wanted.iter().chain(asked).any(|pending| is_own_end(&pending));
+        assert!(!evicts_itself, "V5: this primary is to evict itself");
     }
 }
 

@@ -207,9 +207,12 @@ impl Views {
         self.calls.forget();
     }
 
-    /// Panics if a replica is awaited that takes no part, or a newer view is not read.
-    pub fn check_invariants(&self, now: Instant) {
+    /// Panics if a replica is awaited that takes no part, a newer view is not read, or what is
+    /// wanted or counted contradicts itself.
+    pub fn check_invariants(&self, me: PrimaryId, now: Instant) {
         self.calls.check_invariants(now, self.generation());
+        self.edits.check_invariants(me, self.calls.edits());
+        self.silences.check_invariants(me, now);
         self.adoption.check_invariants(|id| self.is_member(id));
     }
 }

@@ -43,6 +43,14 @@ impl Silences {
     pub fn of(&self, primary: PrimaryId) -> Duration {
         self.silent_for.get(&primary).copied().unwrap_or_default()
     }
+
+    /// Panics if this primary counts its own silence, or counts any from a moment that is still to
+    /// come.
+    pub fn check_invariants(&self, me: PrimaryId, now: Instant) {
+        assert!(!self.silent_for.contains_key(&me), "V5: this primary is silent to itself");
+        let is_past = self.listened_at.is_none_or(|at| at <= now);
+        assert!(is_past, "V5: it has listened at {:?}, and it is {now:?}", self.listened_at);
+    }
 }
 
 #[cfg(test)]

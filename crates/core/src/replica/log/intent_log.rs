@@ -14,6 +14,7 @@
 //! last write that came to it. A stable region stays open until its place is needed, or nothing
 //! has been written there for some time.
 
+mod invariants;
 mod open_regions;
 mod region;
 mod stability;

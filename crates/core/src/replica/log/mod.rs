@@ -259,8 +259,10 @@ impl Log {
         }
     }
 
-    /// Panics if a replica lacks a part that no bitmap names (W7).
+    /// Panics if a replica lacks a part that no bitmap names (W7), or the intent log contradicts
+    /// itself (W6).
     pub fn check_invariants(&self, me: ReplicaId, views: &Views) {
+        self.slots.check_invariants(views.view());
         if let Some(mirror) = views.mirror() {
             self.missing.check_invariants(mirror, me);
         }

@@ -249,6 +249,15 @@ impl IntentSlots {
     pub fn is_empty(&self) -> bool {
         self.logs.iter().all(IntentLog::is_empty)
     }
+
+    /// Panics if the view has a slot that is none here, or a slot's log contradicts itself.
+    pub fn check_invariants(&self, view: &View) {
+        let (slots, count) = (usize::from(view.intents.slots), self.logs.len());
+        assert!(count >= slots, "W6: of {slots} slots of the intent log {count} are there");
+        for (slot, log) in self.logs.iter().enumerate() {
+            log.check_invariants(slot);
+        }
+    }
 }
 
 #[cfg(test)]

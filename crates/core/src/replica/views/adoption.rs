@@ -159,6 +159,24 @@ impl Adoption {
         }
         Some(Saved { view, reply_to, next })
     }
+
+    /// Panics if a view is not above the one that it takes the place of. `refused_below`: what is
+    /// below is refused.
+    pub fn check_invariants(&self, refused_below: Generation) {
+        let adopted = self.unsaved_over.unwrap_or(refused_below);
+        let is_above = self.unsaved_over.is_none_or(|adopted| adopted < refused_below);
+        assert!(is_above, "I3: {adopted:?} is adopted, and {refused_below:?} could not be saved");
+        let Some(Pending { view, reply_to, phase, next, .. }) = &self.pending else { return };
+        let pending = view.generation;
+        assert!(pending > adopted, "I3: {pending:?} is being adopted after {adopted:?}");
+        let is_saving = matches!(phase, Phase::Saving);
+        let waits_rightly =
+            next.as_ref().is_none_or(|(_, next)| is_saving && next.generation > pending);
+        assert!(waits_rightly, "I3: another view waits for {pending:?} for nothing");
+        let is_twice = |(n, link): (usize, &LinkId)| reply_to[..n].contains(link);
+        let is_told_twice = reply_to.iter().enumerate().any(is_twice);
+        assert!(!is_told_twice, "I11: {pending:?} is answered twice over one link");
+    }
 }
 
 /// Whether a primary or a member of the old view is none in the new one, or the lease is shorter.
@@ -177,3 +195,6 @@ fn drops_anyone(old: &View, new: &View) -> bool {
     });
     primary_dropped || member_dropped
 }
+
+#[cfg(test)]
+mod tests;

@@ -255,6 +255,11 @@ impl Views {
         self.view.generation = self.view.generation.max(generation);
     }
 
+    /// Panics if what is being adopted, or could not be saved, is not above what is adopted.
+    pub fn check_invariants(&self) {
+        self.adoption.check_invariants(self.view.generation);
+    }
+
     /// The view, for tests to break.
     #[cfg(test)]
     pub fn view_mut(&mut self) -> &mut View {

@@ -12,6 +12,9 @@ impl<P: Payload> Parts<P> {
     /// Panics if an invariant of parts does not hold.
     pub fn check_invariants(&self, requests: &Requests<P>, peers: &Membership, views: &Views) {
         for (sequence, part) in self.table.iter() {
+            // A path is called drained when no request that came over it is under way.
+            let is_known = requests.is_under_way(part.request());
+            assert!(is_known, "I14: {sequence:?} is carried out for a request that is over");
             let is_unplaced = || self.table.is_unplaced(sequence);
             part.check_invariants(sequence, peers.mirror(part.mirror()), is_unplaced);
         }

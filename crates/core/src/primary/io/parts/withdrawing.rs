@@ -23,6 +23,8 @@ impl<P: Payload> Parts<P> {
         let own = self.table.iter().filter(|(_, part)| part.request() == number);
         let own: Vec<_> = own.map(|(sequence, _)| sequence).collect();
         for sequence in own {
+            let is_unbegun = self.table.known(sequence).is_none_or(|part| part.is_unbegun());
+            debug_assert!(is_unbegun, "I14: {sequence:?} is withdrawn, and may be carried out");
             // Nobody differs from others by it.
             self.answer_drains(cx, below, sequence, |_| true);
             self.table.end(sequence);

@@ -12,6 +12,9 @@ impl<P: Payload> Requests<P> {
             let is_kept = self.table.is_kept(number);
             assert!(is_kept, "I13: {number:?} does not keep out whom a change excludes");
         }
+        for path in &self.draining {
+            assert!(self.table.came_over(*path), "I11: {path:?} is drained, and nobody is told");
+        }
         self.ranges.check_invariants();
         self.suspension.check_invariants(self.table.waits().next().is_some());
         self.table.check_invariants(|number, lock| match lock {

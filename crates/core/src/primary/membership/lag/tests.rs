@@ -61,3 +61,26 @@ fn it_stays_away_for_longer_each_time() {
     let pauses: Vec<_> = (0..4).map(|_| speed.pause(&SETTINGS).as_secs()).collect();
     assert_eq!(pauses, [30, 60, 100, 100]);
 }
+
+#[test]
+#[should_panic(expected = "I11: ")]
+fn no_pause_is_longer_than_the_longest() {
+    let mut speed = Speed::default();
+    (0..4).for_each(|_| {
+        speed.pause(&SETTINGS);
+    });
+    speed.check_invariants(&SETTINGS);
+    speed.next_pause = Some(SETTINGS.pause.1 * 2);
+    speed.check_invariants(&SETTINGS);
+}
+
+#[test]
+#[should_panic(expected = "V2: ")]
+fn slow_is_only_who_was_faster_before() {
+    let mut speed = Speed::default();
+    window(&mut speed, 1, FAST);
+    window(&mut speed, 400, FAST);
+    speed.check_invariants(&SETTINGS);
+    speed.best = None;
+    speed.check_invariants(&SETTINGS);
+}

@@ -42,3 +42,21 @@ fn a_pause_of_this_primary_begins_it_anew() {
     silences.heard_nothing_of(&[primary(1)], at(9));
     assert_eq!(silences.of(primary(1)), Duration::ZERO);
 }
+
+#[test]
+#[should_panic(expected = "V5: ")]
+fn no_primary_is_silent_to_itself() {
+    let mut silences = Silences::default();
+    silences.heard_nothing_of(&[primary(1)], at(0));
+    silences.check_invariants(primary(2), at(0));
+    silences.check_invariants(primary(1), at(0));
+}
+
+#[test]
+#[should_panic(expected = "V5: ")]
+fn a_silence_is_counted_from_the_past() {
+    let mut silences = Silences::default();
+    silences.heard_nothing_of(&[], at(2));
+    silences.check_invariants(primary(1), at(2));
+    silences.check_invariants(primary(1), at(1));
+}

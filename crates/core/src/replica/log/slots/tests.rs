@@ -125,3 +125,12 @@ fn a_primarys_word_on_earlier_incarnations_is_about_its_own_slot_and_those_of_no
     slots.stabilize_earlier_incarnations(TWO, &holders);
     assert!(slots.orphaned().is_empty());
 }
+
+#[test]
+#[should_panic(expected = "W6: ")]
+fn every_slot_of_the_view_is_there() {
+    let slots = IntentSlots::new(&view(2), &[], NOW);
+    slots.check_invariants(&view(1));
+    slots.check_invariants(&view(2));
+    slots.check_invariants(&view(3));
+}

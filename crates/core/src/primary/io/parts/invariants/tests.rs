@@ -21,6 +21,25 @@ fn a_request_counts_its_parts() {
 }
 
 #[test]
+fn nothing_is_carried_out_for_a_request_that_is_over() {
+    breaks("I14", |primary| primary.io.requests.forget());
+}
+
+#[test]
+fn nothing_is_withdrawn_that_a_replica_was_sent() {
+    let mut cluster = writing();
+    let now = cluster.now;
+    let primary = cluster.primary(0);
+    let number = part(primary).request();
+    let mut effects = Vec::new();
+    let cx = &mut primary.context(now, &mut effects);
+    let (io, lower) = &mut primary.io();
+    let (parts, below) = &mut io.parts(lower);
+    let text = text_of(|| parts.withdraw(cx, below, number));
+    assert!(text.starts_with("I14: "), "{text}");
+}
+
+#[test]
 fn nothing_is_answered_before_the_view_is_adopted() {
     let mut cluster = writing();
     let primary = cluster.primary(0);

@@ -1,6 +1,7 @@
 //! What must hold of requests after every step (see [`crate::primary::invariants`]).
 
 use super::{Request, RequestLock, RequestNumber, RequestTable, Step};
+use crate::operation::RequestError;
 use crate::payload::Payload;
 
 impl<P: Payload> RequestTable<P> {
@@ -22,6 +23,8 @@ impl<P> Request<P> {
     fn check_invariants(&self, number: RequestNumber, has_lock: impl Fn(RequestLock) -> bool) {
         let Self { unanswered, unfinished, .. } = self;
         assert!(unanswered <= unfinished, "I4: {number:?} was answered before its parts");
+        let is_cancelled = self.error == Some(RequestError::Cancelled);
+        assert!(!is_cancelled, "I14: {number:?} was cancelled, and is still under way");
         let has_begun = *unfinished > 0 && !matches!(self.next, Step::Send(_));
         match self.lock {
             RequestLock::None => {}

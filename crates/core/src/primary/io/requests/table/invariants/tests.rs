@@ -36,6 +36,11 @@ fn what_is_over_is_forgotten() {
 }
 
 #[test]
+fn what_is_cancelled_is_forgotten() {
+    breaks("I14", |primary| request(primary).error = Some(RequestError::Cancelled));
+}
+
+#[test]
 fn who_has_failed_is_told() {
     breaks("I11", |primary| {
         (request(primary).unanswered, request(primary).error) = (0, Some(RequestError::NoData));
