@@ -103,6 +103,9 @@ struct Connection {
     presence: Presence,
     /// Changes that begin when the client's disconnect request comes, by token.
     held: Vec<(usize, Operation<Buffer>)>,
+    /// Since when the volume has answered nothing and a request waits for room, so that the socket
+    /// is not read.
+    stuck: Option<Instant>,
 }
 
 impl Frontend for Connection {
@@ -131,10 +134,12 @@ impl Frontend for Connection {
             | FrontendEvent::Told { .. } => {}
         }
         self.advance(context);
+        self.note_stuck(context.now());
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.keeps_others_waiting().then(|| self.stream.deadline())
+        let deadline = self.keeps_others_waiting().then(|| self.stream.deadline());
+        [deadline, self.next_look()].into_iter().flatten().min()
     }
 }
 
@@ -150,6 +155,7 @@ impl Connection {
             free: (0..MAX_REQUESTS).rev().collect(),
             presence: Presence::Unknown,
             held: Vec::new(),
+            stuck: None,
         }
     }
 
@@ -177,6 +183,9 @@ impl Connection {
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
+        if self.next_look().is_some_and(|at| at <= context.now()) {
+            self.look(context);
+        }
         if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
@@ -380,7 +389,6 @@ impl Connection {
         Advance::GoOn
     }
 
-    /// Ends once everything in flight has been answered and sent.
     /// Whether the client's disconnect request comes next, which takes no place.
     fn is_disconnect_next(&self) -> bool {
         let header = self.stream.bytes().first_chunk::<HEADER_LENGTH>();
@@ -397,6 +405,7 @@ impl Connection {
         }
     }
 
+    /// Ends once everything in flight has been answered and sent.
     fn finish(&mut self, context: &mut FrontendContext) -> Advance {
         self.expected = Expected::Nothing;
         if self.free.len() == MAX_REQUESTS && !self.stream.is_sending() {

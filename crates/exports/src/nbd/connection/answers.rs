@@ -17,6 +17,7 @@ impl Connection {
         let index = usize::try_from(token).unwrap_or(usize::MAX);
         let Some(open) = self.open.get_mut(index).and_then(Option::take) else { return };
         self.free.push(index);
+        self.stuck = None;
         match (result, open.command) {
             (Ok(Reply::Data(pieces)), Command::Read) => self.data(open.request, pieces, context),
             (Ok(Reply::Extents(extents)), Command::Status { only_one }) if !extents.is_empty() => {

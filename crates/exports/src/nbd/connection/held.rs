@@ -3,12 +3,22 @@
 //! have written the same blocks over another connection since: it is dropped.
 //!
 //! Whether the client is there is asked before the first change that an event leads to, so that at
-//! most one system call comes to what was received at once.
+//! most one system call comes to what was received at once. While a request waits for room, and the
+//! volume answers nothing that would make some, it is asked once in [`LOOK`]: what is under way and
+//! no replica was sent must not wait for longer than its client.
 
+use std::time::Duration;
+
+use evenkeel_core::Instant;
 use evenkeel_engine::FrontendContext;
 
-use super::{Advance, Connection, MAX_REQUESTS};
+use super::{Advance, Connection, Expected, MAX_REQUESTS};
+use crate::nbd::request::HEADER_LENGTH;
 use crate::stream::Stream;
+
+/// How long the volume may answer nothing before a connection whose socket is not read looks
+/// whether its client has left.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// What is known of whether the client has closed its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,5 +65,40 @@ impl Connection {
             self.end("the client has closed the connection", context);
         }
         Advance::Wait
+    }
+
+    /// Whether a request waits for room that an answer of the volume could make.
+    fn is_stuck(&self) -> bool {
+        let waits = match self.expected {
+            Expected::Header => self.free.is_empty(),
+            Expected::Room(..) => self.free.len() < MAX_REQUESTS,
+            _ => false,
+        };
+        waits && !self.receiving
+    }
+
+    /// An event has been handled.
+    pub(super) fn note_stuck(&mut self, now: Instant) {
+        self.stuck = if self.is_stuck() { self.stuck.or(Some(now)) } else { None };
+    }
+
+    /// When it is to be asked whether the client is there.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.stuck.map(|since| since + LOOK)
+    }
+
+    /// Asks whether the client is there. If it has left, its disconnect request may be the next one
+    /// in the socket, which is received to see that: it takes no place. Whoever has left anything
+    /// else behind has given up what is under way.
+    pub(super) fn look(&mut self, context: &mut FrontendContext) {
+        self.stuck = None;
+        if !self.presence.has_left(&self.stream) {
+            return;
+        }
+        if matches!(self.expected, Expected::Header) && self.stream.pending() < HEADER_LENGTH {
+            self.receive(context);
+        } else {
+            self.end("the client has closed the connection", context);
+        }
     }
 }

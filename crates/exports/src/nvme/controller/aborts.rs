@@ -53,6 +53,15 @@ impl Aborts {
         over.iter().for_each(|abort| self.push(abort, false));
     }
 
+    /// Answers all of them: the controller is reset, and whatever a queue says of them later is
+    /// nothing that the host asked for since.
+    pub(super) fn reset(&mut self) {
+        self.untold.clear();
+        let status = Status::AbortRequested;
+        let aborted = self.under_way.drain(..);
+        self.answers.extend(aborted.map(|it| AdminAnswer { slot: it.slot, status, result: 0 }));
+    }
+
     fn push(&mut self, abort: &Abort, is_aborted: bool) {
         let result = if is_aborted { 0 } else { NOT_ABORTED };
         self.answers.push(AdminAnswer { slot: abort.slot, status: Status::Success, result });

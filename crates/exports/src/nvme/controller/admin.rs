@@ -102,6 +102,7 @@ impl Controller {
                         self.since = now;
                         self.queues.reset();
                         self.events.reset();
+                        self.aborts.reset();
                         self.has_changed = false;
                     }
                 }

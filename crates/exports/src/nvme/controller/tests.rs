@@ -359,3 +359,20 @@ fn an_abort_in_a_queue_for_io_is_answered_when_that_queue_has() {
     bench.controller.gone(1);
     assert_eq!(bench.controller.take_answers(), [answer(2, 1), answer(4, 1)]);
 }
+
+#[test]
+fn an_abort_ends_with_a_reset_and_says_nothing_of_what_comes_after_it() {
+    for how in [0, LINUX | NORMAL] {
+        let mut bench = Bench::enabled(Kind::Volume);
+        bench.controller.queues.add(1).unwrap();
+        assert_eq!(bench.ask(ABORT, &[7 << 16 | 1]), Ok(Done::Kept));
+        bench.configure(how);
+        let answer = AdminAnswer { slot: Slot::of(1), status: Status::AbortRequested, result: 0 };
+        assert_eq!(bench.controller.take_answers(), [answer]);
+        assert_eq!(bench.controller.take_aborts(), [], "its queue ends in any case");
+        // The queue says what became of it when it ends.
+        bench.controller.aborted(1, 7, false);
+        bench.controller.gone(1);
+        assert_eq!(bench.controller.take_answers(), []);
+    }
+}

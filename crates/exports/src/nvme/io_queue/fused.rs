@@ -4,6 +4,11 @@
 //! If it is not, the first one is aborted. When the first one begins it takes room for the data of
 //! both, and for what the volume reads to compare, so that it never has one and waits for another.
 //! The volume is asked once the data of both is here: nothing is locked for a host that is slow.
+//!
+//! Bounds: a pair that has begun holds three times its length, 192 KiB at most, of the volume's
+//! memory, also while the host keeps data back; one that has not begun holds nothing. A queue has as
+//! many pairs as half its entries. A host that keeps data back for longer than
+//! [`crate::stream::PATIENCE`] while memory is short loses its queue, and the memory returns.
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::memory::Reservation;

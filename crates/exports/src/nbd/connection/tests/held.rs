@@ -130,3 +130,64 @@ fn the_end_of_the_volume_answers_what_is_held() {
     assert_eq!(bench.sent, simple(1, Some(ErrorNumber::Shutdown)));
     assert!(bench.submitted.is_empty());
 }
+
+/// Its socket is not read: without a look they would wait for as long as the volume does.
+#[test]
+fn all_that_is_under_way_is_given_up_when_its_client_has_left() {
+    // What comes next is in the socket or in the buffer.
+    for most in [28 * 8, 9999] {
+        for rest in [Vec::new(), zero(256), zero(256)[..9].to_vec()] {
+            let mut bench = connected(1 << 20, negotiated(false));
+            let all: Vec<u8> = (0..256).flat_map(zero).chain(rest).collect();
+            let mut left = bench.receive(&all, most).to_vec();
+            assert_eq!((bench.submitted.len(), bench.ended.is_none()), (256, true));
+            assert!(bench.wake() && bench.lent.is_none() && bench.ended.is_none(), "it is there");
+            bench.leave();
+            while bench.ended.is_none() {
+                match (bench.lent.is_some(), left.is_empty()) {
+                    (true, true) => bench.end_of_stream(),
+                    (true, false) => left = bench.receive(&left, most).to_vec(),
+                    (false, _) => assert!(bench.wake()),
+                }
+            }
+            assert_eq!(bench.ended.as_deref(), Some("the client has closed the connection"));
+        }
+    }
+}
+
+#[test]
+fn a_disconnect_request_in_the_socket_keeps_what_is_under_way() {
+    let mut bench = connected(1 << 20, negotiated(false));
+    bench.receive(&(0..256).flat_map(zero).collect::<Vec<u8>>(), 28 * 8);
+    assert_eq!(bench.submitted.len(), 256);
+    bench.leave();
+    assert!(bench.wake());
+    bench.receive(&disconnect(), 9999);
+    assert!(bench.ended.is_none() && !bench.wake(), "{:?}", bench.ended);
+    for (token, _) in std::mem::take(&mut bench.submitted) {
+        bench.reply(token, Ok(Reply::Done));
+    }
+    bench.drain();
+    assert_eq!(bench.ended.as_deref(), Some("the client has disconnected"));
+}
+
+#[test]
+fn what_waits_for_memory_is_given_up_with_what_is_under_way() {
+    for answers in [false, true] {
+        let mut bench = connected(8192, negotiated(false));
+        let all = [1, 2, 3].map(|cookie| write(cookie, 0, &pattern(4096)));
+        bench.receive(&all.concat(), 9999);
+        assert_eq!((bench.submitted.len(), bench.lent.is_some()), (2, false));
+        bench.leave();
+        if answers {
+            // The volume goes on: it is asked again a second later.
+            let at = bench.front_end.next_wakeup().unwrap();
+            bench.context.set_now(at);
+            let (token, _) = bench.submitted[0];
+            bench.reply(token, Ok(Reply::Done));
+            assert_eq!(bench.front_end.next_wakeup(), Some(at + super::super::held::LOOK));
+        }
+        assert!(bench.wake());
+        assert_eq!(bench.ended.as_deref(), Some("the client has closed the connection"));
+    }
+}

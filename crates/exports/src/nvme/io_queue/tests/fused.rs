@@ -379,6 +379,26 @@ fn a_host_that_keeps_its_second_half_back_keeps_nobody_waiting() {
     assert!(bench.wake() && bench.ended.is_none());
 }
 
+/// What a host holds with pairs whose data it keeps back.
+#[test]
+fn unfinished_pairs_hold_three_times_their_length_of_the_volumes_memory() {
+    const PAIR: usize = 3 * crate::nvme::io::MAX_FUSED as usize;
+    const HALF: u16 = 128;
+    let mut bench = Bench::new(2 * PAIR + PAIR / 2);
+    for first in [2, 4, 6] {
+        bench.command(&compare(first, ON_REQUEST, HALF), &[]);
+        bench.command(&write_behind(first + 1, ON_REQUEST, HALF), &[]);
+    }
+    let begun: Vec<_> = tags(&mut bench).into_iter().map(|(command, _)| command).collect();
+    assert_eq!(begun, [2, 3, 4, 5], "the third pair waits, and holds nothing");
+    assert!(bench.context.reserve([PAIR / 3]).is_some(), "of its three parts one would fit");
+    // Its time is over: others need what it holds.
+    assert!(bench.wake());
+    bench.drained();
+    assert!(bench.ended.is_some());
+    assert!(bench.context.reserve([PAIR / 3; 7]).is_some(), "all of it is back");
+}
+
 #[test]
 fn a_queue_ends_with_the_halves_that_have_not_begun() {
     let mut bench = Bench::new(1 << 20);
