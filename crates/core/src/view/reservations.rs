@@ -136,6 +136,11 @@ pub enum ReservationChange {
         /// The reservation that it makes.
         kind: ReservationKind,
     },
+    /// Say whether all of it is to outlast the last primary.
+    Persist {
+        /// Whether it is.
+        is_persistent: bool,
+    },
     /// End the reservation and all registrations, by an administrator.
     Drop,
 }
@@ -322,6 +327,9 @@ impl View {
             ReservationChange::Preempt { host, key, victim, kind } => {
                 reservations.demand(host, key)?;
                 reservations.preempt(host, victim, kind)?;
+            }
+            ReservationChange::Persist { is_persistent } => {
+                reservations.is_persistent = is_persistent;
             }
             ReservationChange::Drop => reservations.clear(),
         }

@@ -140,6 +140,17 @@ fn only_what_is_persistent_outlasts_the_last_primary() {
 }
 
 #[test]
+fn persistence_is_changed_by_itself() {
+    let mut view = crate::view::tests::view(1, 1);
+    for is_persistent in [true, false] {
+        let change = ReservationChange::Persist { is_persistent };
+        assert_eq!(view.change_reservations(change), Ok(()));
+        let expected = Reservations { is_persistent, ..Reservations::default() };
+        assert_eq!(view.reservations, expected);
+    }
+}
+
+#[test]
 fn there_is_room_for_so_many() {
     let mut reservations = Reservations::default();
     for host in 0..MAX_REGISTRANTS as u128 {
