@@ -17,6 +17,7 @@ use evenkeel_exports::nvme::controller::{
 use evenkeel_exports::nvme::discovery::{Directory, Record, RecordKind, Security};
 use evenkeel_exports::nvme::handshake::{Handshake, Progress};
 use evenkeel_exports::nvme::pdu::{DataDigest, Framing, InitializeRequest, put_command};
+use evenkeel_exports::nvme::reservation::ReservationNotice;
 use libfuzzer_sys::fuzz_target;
 
 const NAME: &str = "nqn.2014-08.org.nvmexpress:uuid:a5";
@@ -28,6 +29,7 @@ const VOLUME: Volume = Volume {
         block_size: 4096,
         best_write: 4096,
         is_read_only: false,
+        has_reservations: true,
     },
     path: Path { state: PathState::Optimized, changes: 1 },
     health: Health {
@@ -39,6 +41,7 @@ const VOLUME: Volume = Volume {
         writes: 4,
         media_errors: 5,
     },
+    reservations_persist: false,
 };
 
 struct Target {
@@ -214,6 +217,10 @@ impl Target {
             11 => {
                 let notices = [Notice::Namespace, Notice::Path, Notice::Discovery];
                 self.subsystem.notify(notices[usize::from(byte) % 3]);
+                let controller = self.subsystem.controller(self.admin.controller);
+                if let Some(controller) = controller.filter(|_| byte & 0x80 != 0) {
+                    controller.notify_reservation(ReservationNotice::ReservationReleased);
+                }
             }
             12 => {
                 self.now = self.now + Duration::from_millis(u64::from(byte) * 100);
@@ -228,6 +235,9 @@ impl Target {
                         2 => {
                             for (queue, command) in controller.take_aborts() {
                                 controller.aborted(queue, command, byte & 4 == 0);
+                            }
+                            for (number, _) in controller.take_persisting() {
+                                controller.persisted(number, Status::Success);
                             }
                         }
                         _ => drop(controller.take_closing()),
@@ -318,7 +328,8 @@ fuzz_target!(|input: &[u8]| {
         if !goes_on {
             break;
         }
-        assert!(target.open <= 4, "few commands are kept");
+        // For events, for queues, and for the volume.
+        assert!(target.open <= 12, "few commands are kept");
     }
     target.end();
 });

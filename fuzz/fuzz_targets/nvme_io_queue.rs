@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -14,9 +14,12 @@ use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
 use evenkeel_engine::memory::Reservation;
 use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
+use evenkeel_exports::nvme::command::Status;
 use evenkeel_exports::nvme::controller::{Namespace, QueueName};
 use evenkeel_exports::nvme::handshake::{Handshake, Progress};
-use evenkeel_exports::nvme::io_queue::{CLOSED, IoQueue, abort, front_end};
+use evenkeel_exports::nvme::io_queue::{
+    CLOSED, IoQueue, RESERVATIONS_ANSWERED, ReservationAnswers, Reserving, abort, front_end,
+};
 use evenkeel_exports::nvme::pdu::{
     Data, DataDigest, Flags, Framing, InitializeRequest, Kind, put_command,
 };
@@ -29,6 +32,7 @@ const NAMESPACE: Namespace = Namespace {
     block_size: 512,
     best_write: 4096,
     is_read_only: false,
+    has_reservations: true,
 };
 /// Entries of the queue, less one: as Connect says it.
 const DEPTH: u8 = 15;
@@ -54,6 +58,9 @@ struct Bench {
     /// Whether the host has kept to the protocol: only then its commands can be told apart.
     is_sound: bool,
     told: Receiver<(u16, bool)>,
+    /// What the control plane is asked about reservations, and where its answers go.
+    asked: Receiver<u16>,
+    answers: ReservationAnswers,
     /// How many commands were to be aborted and are not decided.
     aborts: usize,
     ended: bool,
@@ -65,6 +72,13 @@ impl Bench {
             Framing { header_digest: mode & 1 != 0, data_digest: mode & 2 != 0, alignment: 0 };
         let memory = if mode & 4 != 0 { 8 << 10 } else { 1 << 20 };
         let (tell, told) = channel();
+        let (ask, asked) = channel();
+        let answers = ReservationAnswers::default();
+        let reserving = Reserving {
+            ask: Box::new(move |number, _| ask.send(number).expect("somebody is asked")),
+            answers: answers.clone(),
+            excluded: Arc::new(AtomicBool::new(mode & 8 != 0)),
+        };
         let queue = IoQueue {
             connection: connect(&framing),
             namespace: NAMESPACE,
@@ -76,6 +90,7 @@ impl Bench {
                 // Nobody hears it when the input is over.
                 let _ = tell.send((command, is_aborted));
             }),
+            reserving: Some(reserving),
         };
         let (socket, _host) = UnixStream::pair().expect("a pair of sockets");
         let mut bench = Self {
@@ -92,6 +107,8 @@ impl Bench {
             open: BTreeSet::new(),
             is_sound: true,
             told,
+            asked,
+            answers,
             aborts: 0,
             ended: false,
         };
@@ -202,7 +219,11 @@ impl Bench {
     /// A command, for blocks of which the script says where and how many.
     fn command(&mut self, [opcode, identifier, place, count, kind, fuse]: [u8; 6]) {
         const OPCODES: [u8; 9] = [0x00, 0x01, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c, 0x7f];
-        let opcode = OPCODES[usize::from(opcode) % OPCODES.len()];
+        const OF_RESERVATIONS: [u8; 4] = [0x0d, 0x0e, 0x11, 0x15];
+        let opcode = match opcode {
+            0xf0.. => OF_RESERVATIONS[usize::from(opcode) % 4],
+            _ => OPCODES[usize::from(opcode) % OPCODES.len()],
+        };
         let blocks = count % 32;
         let mut length = (u32::from(blocks) + 1) * 512;
         let mut entry = [0; 64];
@@ -212,14 +233,19 @@ impl Bench {
             0x09 => {
                 (entry[40], entry[44], length) = (blocks, 4, (u32::from(blocks) + 1) * 16);
             }
+            0x0d | 0x11 | 0x15 => {
+                (entry[40], entry[41]) = (place, blocks % 8);
+                length = if opcode == 0x15 { 8 } else { 16 };
+            }
+            0x0e => (entry[40], entry[44], length) = (blocks, 1, (u32::from(blocks) + 1) * 4),
             0x7f => (entry[4], length) = (8, 0),
             0x00 | 0x08 | 0x0c => length = 0,
             _ => {}
         }
-        if !matches!(opcode, 0x09 | 0x7f) {
+        if !matches!(opcode, 0x09 | 0x0d | 0x0e | 0x11 | 0x15 | 0x7f) {
             (entry[40], entry[48]) = (place, blocks);
         }
-        let in_capsule = kind & 1 == 0 && length <= 8192 && opcode != 0x02;
+        let in_capsule = kind & 1 == 0 && length <= 8192 && !matches!(opcode, 0x02 | 0x0e);
         entry[39] = if in_capsule { 1 } else { 0x5a };
         entry[32..36].copy_from_slice(&length.to_le_bytes());
         let data = if in_capsule { length } else { 0 };
@@ -278,6 +304,17 @@ impl Bench {
         self.event(FrontendEvent::Reply { token, result });
     }
 
+    /// The control plane answers all that it was asked.
+    fn answer(&mut self, how: u8) {
+        let numbers: Vec<u16> = self.asked.try_iter().collect();
+        for number in numbers {
+            let report = vec![how; usize::from(how) * 16];
+            let answer = if how & 1 == 0 { Ok(report) } else { Err(Status::ReservationConflict) };
+            self.answers.answer(number, answer);
+        }
+        self.event(FrontendEvent::Told { what: RESERVATIONS_ANSWERED });
+    }
+
     fn drained(&mut self) {
         if self.drains && self.submitted.is_empty() {
             self.event(FrontendEvent::Drained);
@@ -310,8 +347,11 @@ impl Bench {
                     self.event(FrontendEvent::Tick);
                 }
             }
-            14 if take::<1>(input)[0] == 7 => self.event(FrontendEvent::Told { what: CLOSED }),
-            14 => self.drained(),
+            14 => match take::<1>(input)[0] {
+                7 => self.event(FrontendEvent::Told { what: CLOSED }),
+                how @ 128.. => self.answer(how),
+                _ => self.drained(),
+            },
             _ => {
                 let length = usize::from(take::<1>(input)[0]).min(input.len());
                 let (bytes, rest) = input.split_at(length);
@@ -330,6 +370,7 @@ impl Bench {
                 self.reply(0, 1);
             }
             self.drained();
+            self.answer(0);
             self.taken();
         }
         assert!(self.ended, "it ends");

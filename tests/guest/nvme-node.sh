@@ -150,6 +150,28 @@ umount /mnt
 # Whoever was killed may have left writes that differ.
 await "the replicas are in-sync" evenkeel volume status data --wait in-sync --timeout 60s
 
+step "reservations"
+nvme resv-register $device -n 1 --nrkey 0x11 --rrega 0 --cptpl 3 || fail "register"
+nvme resv-register $device -n 1 --nrkey 0x22 --rrega 0 && fail "registered twice"
+nvme resv-acquire $device -n 1 --crkey 0x11 --rtype 1 --racqa 0 || fail "acquire"
+nvme resv-report $device -n 1 --eds > /tmp/report || fail "report"
+grep -q 'rtype *: 1' /tmp/report && grep -q 'rkey *: 11' /tmp/report || { cat /tmp/report; fail "another report"; }
+evenkeel reservation show data > /tmp/shown
+grep -q '0x11' /tmp/shown || { cat /tmp/shown; fail "the node does not show it"; }
+block() { dd if=/dev/zero of=$device bs=4k count=1 oflag=direct 2> /tmp/dd; }
+block || fail "the holder may not write"
+evenkeel reservation register data --key 2 || fail "register the node"
+evenkeel reservation preempt data --key 2 --victim 0x11 --kind write-exclusive || fail "preempt"
+block && fail "who was fenced wrote"
+grep -q 'Invalid exchange' /tmp/dd || { cat /tmp/dd; fail "another error"; }
+dd if=$device of=/dev/null bs=4k count=1 iflag=direct 2> /tmp/dd || fail "who was fenced may read"
+# Type 1 stands behind the count: the registration was preempted.
+is 01 sh -c "nvme get-log /dev/nvme0 -i 0x80 -l 64 -b | od -An -tx1 -j8 -N1 | tr -d ' '" || fail "no notice"
+nvme resv-release $device -n 1 --crkey 0x11 --rtype 1 --rrela 0 && fail "it is not registered"
+nvme resv-register $device -n 1 --nrkey 0x33 --rrega 2 --iekey || fail "register again"
+nvme resv-release $device -n 1 --crkey 0x33 --rrela 1 --rtype 1 || fail "clear"
+block || fail "nobody has reserved it"
+
 step "growth"
 evenkeel volume grow data --size 640M || fail "grow"
 await "the new size" is $full blockdev --getsize64 $device

@@ -121,7 +121,14 @@ impl Target {
     fn namespace(&self) -> Namespace {
         let identifier = self.volume.0.to_be_bytes();
         let size = self.size.load(Ordering::Relaxed);
-        Namespace { identifier, size, block_size: 512, best_write: 1 << 20, is_read_only: false }
+        Namespace {
+            identifier,
+            size,
+            block_size: 512,
+            best_write: 1 << 20,
+            is_read_only: false,
+            has_reservations: false,
+        }
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
@@ -227,8 +234,12 @@ impl Target {
     ) -> Result<bool, End> {
         let mut shared = self.shared();
         let now = self.now();
-        let volume =
-            Volume { namespace: self.namespace(), path: shared.path, health: Health::default() };
+        let volume = Volume {
+            namespace: self.namespace(),
+            path: shared.path,
+            health: Health::default(),
+            reservations_persist: false,
+        };
         let Shared { volume: of_volume, discovery, directory, queues, .. } = &mut *shared;
         let (subsystem, subject, called) = match kind {
             Kind::Volume => (of_volume, Subject::Volume(&volume), NAME),
@@ -330,7 +341,9 @@ impl Target {
             }
         });
         let (namespace, size) = (self.namespace(), self.size.clone());
-        let queue = IoQueue { connection, namespace, size, host, rest, deleted, aborted };
+        let reserving = None;
+        let queue =
+            IoQueue { connection, namespace, size, host, rest, deleted, aborted, reserving };
         let make = front_end(OwnedFd::from(stream), queue);
         let seat = Seat { target: self.clone(), name };
         let make =

@@ -8,8 +8,9 @@
 //! 6. [`controller`]: whom a subsystem lets in, and what a host sees of it.
 //! 7. [`admin_queue`]: a queue whose commands a controller answers.
 //! 8. [`discovery`]: which subsystems a host may connect to, and where.
-//! 9. [`io`]: what a command of an I/O queue asks of a volume.
-//! 10. [`io_queue`]: a queue as a front end that serves a host inside the engine.
+//! 9. [`reservation`]: commands about reservations, as changes of the volume's own.
+//! 10. [`io`]: what a command of an I/O queue asks of a volume.
+//! 11. [`io_queue`]: a queue as a front end that serves a host inside the engine.
 //!
 //! Sections are those of NVM Express's specifications: "Base" is NVM Express Base Specification 2.1,
 //! "NVM" is NVM Command Set Specification 1.1, "TCP" is TCP Transport Specification 1.0. Numbers are
@@ -25,3 +26,4 @@ pub mod handshake;
 pub mod io;
 pub mod io_queue;
 pub mod pdu;
+pub mod reservation;

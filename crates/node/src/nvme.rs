@@ -13,6 +13,7 @@ mod authentication;
 mod connection;
 mod health;
 mod places;
+mod reserving;
 mod target;
 
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ mod identify;
 mod logs;
 mod properties;
 mod queues;
+mod reservations;
 mod subsystem;
 
 use std::time::Duration;
@@ -24,9 +25,11 @@ use evenkeel_core::Instant;
 
 use super::command::{Connect, Refusal, Status};
 use super::connection::Slot;
+use super::reservation::ReservationNotice;
 use aborts::Aborts;
 use events::Events;
 use queues::Queues;
+use reservations::Reservations;
 
 pub use admin::{AdminCommand, Done};
 pub use events::{MAX_EVENT_REQUESTS, Notice};
@@ -64,6 +67,7 @@ pub struct Controller {
     queues: Queues,
     events: Events,
     aborts: Aborts,
+    reservations: Reservations,
     /// Whether the host has not read yet that the namespace has changed.
     has_changed: bool,
     /// KATO; zero for never.
@@ -97,6 +101,7 @@ impl Controller {
             queues: Queues::new(queues),
             events: Events::new(notices),
             aborts: Aborts::default(),
+            reservations: Reservations::default(),
             has_changed: false,
             keep_alive: features::rounded(keep_alive),
             since: now,
@@ -156,6 +161,7 @@ impl Controller {
         self.queues.end();
         self.events = Events::new(0);
         self.aborts = Aborts::default();
+        self.reservations = Reservations::default();
     }
 
     /// Whether the association has ended, and only waits for its queues to be gone.
@@ -183,6 +189,7 @@ impl Controller {
     pub fn take_answers(&mut self) -> Vec<AdminAnswer> {
         let mut answers = self.events.take_answers();
         answers.append(&mut self.aborts.take_answers());
+        answers.append(&mut self.reservations.take_answers());
         answers
     }
 
@@ -195,6 +202,24 @@ impl Controller {
     /// A queue has answered a command that it was to abort, or does not have it.
     pub fn aborted(&mut self, queue: u16, command: u16, is_aborted: bool) {
         self.aborts.answer(queue, command, is_aborted);
+    }
+
+    /// Another host has changed reservations of the volume, which concerns this one.
+    pub fn notify_reservation(&mut self, notice: ReservationNotice) {
+        if self.is_ready() && self.reservations.note(notice) {
+            self.events.raise(Notice::Reservation);
+        }
+    }
+
+    /// Commands by which the host has said whether the volume's reservations persist, by a number,
+    /// each told once: [`Controller::persisted`] tells what came of it.
+    pub fn take_persisting(&mut self) -> Vec<(u64, bool)> {
+        self.reservations.take_untold()
+    }
+
+    /// The volume has carried such a command out, or refused it.
+    pub fn persisted(&mut self, number: u64, status: Status) {
+        self.reservations.persisted(number, status);
     }
 
     /// Whether the host waits until all that was acknowledged is durable. All queues for I/O are
@@ -255,6 +280,7 @@ impl Controller {
         self.queues.check_invariants();
         self.events.check_invariants();
         self.aborts.check_invariants();
+        self.reservations.check_invariants();
         assert!(self.is_ready() || self.events.is_idle(), "commands are kept only by who is ready");
         assert!(self.expires().is_some() || self.is_ready() || self.has_ended(), "none is kept");
     }

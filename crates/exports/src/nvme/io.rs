@@ -10,6 +10,7 @@ use evenkeel_format::bytes::Reader;
 use super::command::{Entry, Fuse, Nvm, Status};
 use super::connection::{MAX_TRANSFER, Transfer};
 use super::controller::{NAMESPACE, Namespace};
+use super::reservation::{self, Reserve};
 
 /// Most ranges of one Dataset Management command (NVM 3.3.3).
 pub const MAX_RANGES: usize = 256;
@@ -89,6 +90,13 @@ pub enum Ask {
         /// AD: they may be deallocated. Otherwise there is nothing to do.
         deallocate: bool,
     },
+    /// Changes the reservations of the volume (Base 7.5 to 7.7); its data has the keys.
+    Reserve(Reserve),
+    /// Reports the reservations of the volume (Base 7.8).
+    Report {
+        /// Bytes that the host takes; at most [`MAX_TRANSFER`].
+        length: u32,
+    },
 }
 
 impl Ask {
@@ -100,6 +108,9 @@ impl Ask {
     /// which ask for nothing that could be missed, are the exception.
     pub fn read(entry: &Entry, transfer: Transfer, namespace: &Namespace) -> Result<Self, Status> {
         let command = Nvm::from_number(entry.opcode).ok_or(Status::InvalidOpcode)?;
+        if command.is_about_reservations() && !namespace.has_reservations {
+            return Err(Status::InvalidOpcode);
+        }
         let fuse = entry.fuse()?;
         // Compare and Write is the only fused operation.
         if !matches!(
@@ -117,6 +128,12 @@ impl Ask {
             Nvm::Flush if transfer == Transfer::None => Ok(Self::Flush),
             Nvm::Flush => Err(Status::InvalidField),
             Nvm::DatasetManagement => Self::manage(entry, transfer, namespace),
+            Nvm::ReservationReport => {
+                Ok(Self::Report { length: reservation::report_length(entry, transfer)? })
+            }
+            Nvm::ReservationRegister | Nvm::ReservationAcquire | Nvm::ReservationRelease => {
+                Reserve::read(command, entry, transfer).map(Self::Reserve)
+            }
             _ if fuse == Fuse::None => Self::on_blocks(command, entry, transfer, namespace),
             _ => Self::on_blocks(command, entry, transfer, namespace)?.fused(),
         }

@@ -13,7 +13,8 @@
 //!
 //! A queue ends only when nothing of it is under way in the volume, whether the host deletes the
 //! queue, breaks the protocol or is gone: what no replica was sent is cancelled, and the rest is
-//! awaited ([`ending`]). So is a command that the host aborts ([`aborting`]).
+//! awaited ([`ending`]). So is a command that the host aborts ([`aborting`]). Commands about
+//! reservations are carried out by the control plane, and awaited as well ([`reserving`]).
 //!
 //! Bounds: as many commands as the queue has entries, besides those of its [`Stream`]. Data comes out
 //! of the volume's memory budget.
@@ -24,6 +25,7 @@ mod commands;
 mod ending;
 mod fused;
 mod receiving;
+mod reserving;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,6 +42,8 @@ use super::io::Ask;
 use crate::stream::Stream;
 use fused::{Before, Pair};
 use receiving::Receiving;
+
+pub use reserving::{ReservationAnswers, Reserving};
 
 /// A queue whose Connect has been answered.
 pub struct IoQueue {
@@ -61,6 +65,8 @@ pub struct IoQueue {
     /// is over; and whether it was aborted, so that it has no effect. Not for those that are under
     /// way when the volume ends, which ends the queue.
     pub aborted: Box<dyn FnMut(u16, bool) + Send>,
+    /// Who carries out commands about reservations. `None`: there are none.
+    pub reserving: Option<Reserving>,
 }
 
 /// What a queue is told ([`FrontendEvent::Told`]) so that it aborts the command that the host calls
@@ -73,6 +79,9 @@ pub const fn abort(command: u16) -> u64 {
 /// What a queue is told when its connection was closed on this side. It may not see that by itself:
 /// while it waits for the volume it does not receive.
 pub const CLOSED: u64 = 1 << 16;
+
+/// What a queue is told when commands about reservations have been answered.
+pub const RESERVATIONS_ANSWERED: u64 = 1 << 17;
 
 impl fmt::Debug for IoQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,6 +118,8 @@ enum Phase {
     Comparing(Vec<(u32, Buffer)>, bool),
     /// The volume carries it out. Of ranges, those that are left.
     Submitted(Vec<(u64, u64)>),
+    /// The control plane carries it out; the buffer is for a report.
+    Asked(Option<BufferMut>),
 }
 
 /// What the queue is doing.
@@ -150,6 +161,8 @@ struct Queue {
     before: Before,
     /// Halves of Compare and Write.
     pairs: Vec<Pair>,
+    /// Whether nothing is under way in the volume any more, of a queue that ends.
+    is_drained: bool,
     /// Commands that the host wants aborted and the volume has, with their identifiers.
     aborting: Vec<(Slot, u16)>,
     /// What is to be sent.
@@ -174,6 +187,9 @@ impl Frontend for Queue {
             FrontendEvent::Drained => self.drained(),
             FrontendEvent::Told { what: CLOSED } => {
                 self.lose("its controller has closed the connection".to_owned(), context);
+            }
+            FrontendEvent::Told { what: RESERVATIONS_ANSWERED } => {
+                self.reservations_answered(context);
             }
             FrontendEvent::Told { what } => self.abort(what as u16, context),
             FrontendEvent::MemoryAvailable => {}
@@ -206,6 +222,7 @@ impl Queue {
             stalled: None,
             before: Before::Other,
             pairs: Vec::new(),
+            is_drained: false,
             aborting: Vec::new(),
             out: Vec::new(),
         }
@@ -298,8 +315,8 @@ impl Queue {
             self.check_pairs();
         }
         if matches!(self.state, State::Draining(_) | State::Closing(_)) {
-            let is_submitted = |open: &Open| matches!(open.phase, Phase::Submitted(_));
-            assert!(self.open.iter().flatten().all(is_submitted), "nothing else is under way");
+            let mut open = self.open.iter().flatten();
+            assert!(open.all(Open::is_submitted), "nothing else is under way");
         }
         if matches!(self.state, State::Closing(_)) {
             assert!(self.open.iter().all(Option::is_none), "what is drained is answered");

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{HostId, Instant, Operation, VolumeId};
-use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent};
+use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent, FrontendId};
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
 use evenkeel_exports::nvme::authentication::Authentication;
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
 use evenkeel_exports::nvme::connection::{Connection, NotExpected};
 use evenkeel_exports::nvme::controller::{QueueName, Subsystem};
 use evenkeel_exports::nvme::handshake::{Authenticating, Handshake, Progress};
-use evenkeel_exports::nvme::io_queue::{IoQueue, front_end};
+use evenkeel_exports::nvme::io_queue::{
+    IoQueue, RESERVATIONS_ANSWERED, ReservationAnswers, Reserving, front_end,
+};
+use evenkeel_exports::nvme::reservation::Wanted;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -21,6 +24,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::authentication::{Unproved, prove};
 use super::health::Looked;
+use super::reserving::{self, carry_out};
 use super::target::{Connected, Step, Target};
 use super::{Found, HANDSHAKE};
 use crate::clock::core_now;
@@ -302,10 +306,15 @@ async fn serve_admin(
             let at = (reached, core_now());
             let step = target.step((&mut queue, name.controller), bytes, at, &mut out);
             send(&mut stream, &out).await?;
-            last = Some(step.map_err(|end| end.to_string())?);
+            let step = step.map_err(|end| end.to_string())?;
+            for (number, is_persistent) in &step.persisting {
+                let wanted = Wanted::Persist(*is_persistent);
+                tokio::spawn(persist(server.clone(), target.clone(), name, (*number, wanted)));
+            }
+            last = Some(step);
             part = parts.next();
         }
-        let Some(Step { has_ended: false, wants_flush, expires }) = last else { return Ok(()) };
+        let Some(Step { has_ended: false, wants_flush, expires, .. }) = last else { return Ok(()) };
         if wants_flush && !is_flushing {
             is_flushing = true;
             tokio::spawn(flush(server.clone(), target.clone(), name.controller));
@@ -343,6 +352,7 @@ async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepte
     let Accepted { connection, seat, host, host_name, rest } = accepted;
     let (target, name) = (seat.target.clone(), seat.name);
     let (Some(volume), Some((namespace, size))) = (target.of(), target.namespace()) else { return };
+    reserving::look(server, &target).await;
     // Its seat keeps the name for it until it is gone.
     let Some(number) = target.number(name) else { return };
     let socket = match PeerStream::Tcp(stream).into_plain_fd() {
@@ -354,10 +364,11 @@ async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepte
     let (of, by) = (target.clone(), target.clone());
     let deleted = Box::new(move || of.disconnect(name));
     let aborted = Box::new(move |command, is_aborted| by.aborted(name, command, is_aborted));
-    let queue = IoQueue { connection, namespace, size, host, rest, deleted, aborted };
+    let frontend = server.data.next_frontend();
+    let reserving = Some(reserve_by(server, &target, (name, host), (volume, frontend)));
+    let queue = IoQueue { connection, namespace, size, host, rest, deleted, aborted, reserving };
     let make = front_end(socket, queue);
     let maker = move || -> Box<dyn Frontend> { Box::new(Seated { frontend: make(), _seat: seat }) };
-    let frontend = server.data.next_frontend();
     let called = format!("nvme {host_name} {}", from.address);
     match server.data.add_frontend(volume, frontend, called, Box::new(maker)).await {
         Ok(()) => {
@@ -367,6 +378,40 @@ async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepte
         }
         Err(error) => server.say_closed(from, &error.to_string()),
     }
+}
+
+/// Carries out a queue's commands about reservations, each in a task of its own.
+fn reserve_by(
+    server: &Arc<NvmeServer>,
+    target: &Arc<Target>,
+    (name, host): (QueueName, HostId),
+    (volume, frontend): (VolumeId, FrontendId),
+) -> Reserving {
+    let (server, target, answers) = (server.clone(), target.clone(), ReservationAnswers::default());
+    let excluded = target.excluded(name, host);
+    // The queue asks on a thread of the engine.
+    let tasks = tokio::runtime::Handle::current();
+    let to = answers.clone();
+    let ask = Box::new(move |number, wanted| {
+        let (server, target, to) = (server.clone(), target.clone(), to.clone());
+        tasks.spawn(async move {
+            to.answer(number, carry_out(&server, &target, host, wanted).await);
+            server.data.tell_frontend(volume, frontend, RESERVATIONS_ANSWERED);
+        });
+    });
+    Reserving { ask, answers, excluded }
+}
+
+/// Has the volume say that its reservations persist, or do not, and tells the controller.
+async fn persist(
+    server: Arc<NvmeServer>,
+    target: Arc<Target>,
+    name: QueueName,
+    (number, wanted): (u64, Wanted),
+) {
+    // It does not matter who asks.
+    let done = carry_out(&server, &target, HostId(0), wanted).await;
+    target.persisted(name.controller, number, done.err().unwrap_or(Status::Success));
 }
 
 /// A queue that holds its place for as long as it lives, however it ends.

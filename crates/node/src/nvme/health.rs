@@ -31,6 +31,9 @@ impl Looked {
         let status = tokio::time::timeout(PATIENCE, server.data.volume_status(volume)).await;
         if let Ok(Some(status)) = status {
             target.know_health(of(&status));
+            if let Some(view) = status.primary.and_then(|primary| primary.view) {
+                target.know_reservations(view.generation, &view.reservations);
+            }
         }
     }
 }

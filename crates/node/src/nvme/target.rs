@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_api::types::NvmeHost;
-use evenkeel_core::{Instant, VolumeId};
+use evenkeel_core::view::Reservations;
+use evenkeel_core::{Generation, HostId, Instant, Operation, VolumeId};
+use evenkeel_engine::Buffer;
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
 use evenkeel_exports::nvme::authentication::{Keys, Parties};
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
@@ -23,6 +25,7 @@ use evenkeel_exports::nvme::controller::{
 };
 use evenkeel_exports::nvme::discovery::{Directory, Record, TooMany};
 use evenkeel_exports::nvme::io_queue;
+use evenkeel_exports::nvme::reservation::ReservationNotice;
 use tokio::sync::watch;
 
 use super::names;
@@ -47,6 +50,9 @@ pub struct Target {
     inner: Mutex<Inner>,
     /// Something has happened that admin queues may have to answer or to end for.
     changed: watch::Sender<()>,
+    /// One change of reservations at a time is made, and one look-up of them at a time.
+    reserving: tokio::sync::Mutex<()>,
+    looking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -60,6 +66,8 @@ struct Inner {
     evictions: Evictions,
     /// Of a volume, as it was last.
     health: Health,
+    /// Of a volume, as they were in the newest view that is known.
+    reservations: (Generation, Reservations),
     /// Of the hosts that have to prove who they are.
     keys: HostKeys,
 }
@@ -107,6 +115,8 @@ struct Queue {
     number: u64,
     /// Of one for I/O, once the engine has it.
     tell: Option<Tell>,
+    /// Of one for I/O: its host, and whether that may not write.
+    excluded: Option<(HostId, Arc<AtomicBool>)>,
 }
 
 /// By what a queue is closed.
@@ -124,7 +134,7 @@ impl fmt::Debug for Queue {
 }
 
 /// What follows from a step of an admin queue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Step {
     /// Its association is over.
     pub has_ended: bool,
@@ -132,6 +142,9 @@ pub struct Step {
     pub wants_flush: bool,
     /// When its host will have been silent for too long.
     pub expires: Option<Instant>,
+    /// What the volume is to be asked, by numbers: whether its reservations persist.
+    /// [`Target::persisted`] tells what came of it.
+    pub persisting: Vec<(u64, bool)>,
 }
 
 impl Target {
@@ -167,9 +180,13 @@ impl Target {
         let (queues, keys) = (BTreeMap::new(), HostKeys::new());
         let health = Health::default();
         let evictions = Evictions::default();
-        let inner = Inner { subsystem, what, queues, connected: 0, evictions, health, keys };
+        let reservations = (Generation(0), Reservations::default());
+        let connected = 0;
+        let inner =
+            Inner { subsystem, what, queues, connected, evictions, health, reservations, keys };
         let (inner, changed) = (Mutex::new(inner), watch::Sender::new(()));
-        Self { name, serial, volume, inner, changed }
+        let (reserving, looking) = Default::default();
+        Self { name, serial, volume, inner, changed, reserving, looking }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -262,11 +279,11 @@ impl Target {
         out: &mut Vec<u8>,
     ) -> Result<Step, End> {
         let mut inner = self.lock();
-        let Inner { subsystem, what, health, queues, .. } = &mut *inner;
+        let Inner { subsystem, what, health, reservations, queues, .. } = &mut *inner;
         let volume;
         let subject = match what {
             What::Volume(shown) => {
-                volume = self.as_namespace(shown, *health);
+                volume = self.as_namespace(shown, *health, &reservations.1);
                 Subject::Volume(&volume)
             }
             What::Discovery(directory) => Subject::Discovery(directory, reached),
@@ -274,25 +291,29 @@ impl Target {
         let facts =
             Facts { serial: &self.serial, firmware: FIRMWARE, subsystem: &self.name, subject };
         let Some(controller) = subsystem.controller(controller) else {
-            return Ok(Step { has_ended: true, wants_flush: false, expires: None });
+            let (wants_flush, expires, persisting) = (false, None, Vec::new());
+            return Ok(Step { has_ended: true, wants_flush, expires, persisting });
         };
         let received = queue.receive(received, controller, &facts, now, out);
         controller.expire(now);
         pass_aborts_on(controller, queues);
         queue.answer_kept(controller, out);
         let (has_ended, wants_flush) = (controller.has_ended(), controller.wants_flush());
-        let expires = controller.expires();
+        let (expires, persisting) = (controller.expires(), controller.take_persisting());
         inner.close();
-        received.map(|()| Step { has_ended, wants_flush, expires })
+        received.map(|()| Step { has_ended, wants_flush, expires, persisting })
     }
 
-    fn as_namespace(&self, shown: &Shown, health: Health) -> Volume {
+    fn as_namespace(&self, shown: &Shown, health: Health, reservations: &Reservations) -> Volume {
         let identifier = self.volume.map_or(0, |volume| volume.0).to_be_bytes();
         let size = shown.size.load(Ordering::Relaxed);
         let Shown { block_size, best_write, is_read_only, .. } = *shown;
-        let namespace = Namespace { identifier, size, block_size, best_write, is_read_only };
+        // Who may change nothing may not keep others out, either.
+        let has_reservations = !is_read_only;
+        let namespace =
+            Namespace { identifier, size, block_size, best_write, is_read_only, has_reservations };
         let path = Path { state: PathState::Optimized, changes: 0 };
-        Volume { namespace, path, health }
+        Volume { namespace, path, health, reservations_persist: reservations.is_persistent }
     }
 
     /// The volume as a queue for I/O has it, and its size. `None`: discovery.
@@ -301,7 +322,8 @@ impl Target {
         let inner = self.lock();
         match &inner.what {
             What::Volume(shown) => {
-                Some((self.as_namespace(shown, inner.health).namespace, shown.size.clone()))
+                let volume = self.as_namespace(shown, inner.health, &inner.reservations.1);
+                Some((volume.namespace, shown.size.clone()))
             }
             What::Discovery(_) => None,
         }
@@ -310,6 +332,66 @@ impl Target {
     /// How the volume is, from now on.
     pub fn know_health(&self, health: Health) {
         self.lock().health = health;
+    }
+
+    /// Who changes reservations waits for this, and holds it meanwhile.
+    pub async fn reserve(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.reserving.lock().await
+    }
+
+    /// Who looks up reservations waits for this, and holds it meanwhile: a host may ask for many
+    /// reports at once, and each takes the worker's time.
+    pub async fn look_up(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.looking.lock().await
+    }
+
+    /// The volume's reservations, as they are in a view of this generation.
+    pub fn know_reservations(&self, generation: Generation, reservations: &Reservations) {
+        let mut inner = self.lock();
+        // Who looked before may come later.
+        if inner.reservations.0 >= generation {
+            return;
+        }
+        if inner.reservations.1 != *reservations {
+            inner.queues.values().for_each(|queue| queue.exclude(reservations));
+        }
+        inner.reservations = (generation, reservations.clone());
+    }
+
+    /// Tells hosts what others have done with the volume's reservations.
+    pub fn tell_reservations(&self, notices: &[(HostId, ReservationNotice)]) {
+        if notices.is_empty() {
+            return;
+        }
+        self.change(|inner| {
+            for controller in inner.subsystem.controllers() {
+                let identifier = HostId(u128::from_be_bytes(controller.host().identifier));
+                let told = notices.iter().filter(|(host, _)| *host == identifier);
+                told.for_each(|(_, notice)| controller.notify_reservation(*notice));
+            }
+        });
+    }
+
+    /// Whether the host of a queue for I/O may not write, as far as is known, now and later.
+    #[must_use]
+    pub fn excluded(&self, name: QueueName, host: HostId) -> Arc<AtomicBool> {
+        let mut inner = self.lock();
+        let Inner { queues, reservations, .. } = &mut *inner;
+        let excluded = Arc::<AtomicBool>::default();
+        if let Some(queue) = queues.get_mut(&name) {
+            queue.excluded = Some((host, excluded.clone()));
+            queue.exclude(&reservations.1);
+        }
+        excluded
+    }
+
+    /// The volume has been asked whether its reservations persist, for a controller's command.
+    pub fn persisted(&self, controller: u16, number: u64, status: Status) {
+        self.change(|inner| {
+            if let Some(controller) = inner.subsystem.controller(controller) {
+                controller.persisted(number, status);
+            }
+        });
     }
 
     /// Whether commands are under way of an association that this host has lost.
@@ -469,7 +551,8 @@ impl Inner {
         let number = self.connected;
         self.connected += 1;
         let socket = Socket::Open(socket);
-        self.queues.insert(name, Queue { socket, from, number, tell: None });
+        let (tell, excluded) = (None, None);
+        self.queues.insert(name, Queue { socket, from, number, tell, excluded });
     }
 
     /// If all places for discovery are taken, has somebody give way to this host.
@@ -513,6 +596,15 @@ impl Inner {
 }
 
 impl Queue {
+    /// The volume's reservations have changed.
+    fn exclude(&self, reservations: &Reservations) {
+        let Some((host, excluded)) = &self.excluded else { return };
+        // Of an operation that writes only its kind counts.
+        let (offset, length, unmap, durable) = (0, 0, false, false);
+        let write = Operation::<Buffer>::Zero { offset, length, unmap, durable };
+        excluded.store(!reservations.permit(*host, &write), Ordering::Relaxed);
+    }
+
     /// Closes it, unless its host has it end by itself.
     fn close(&mut self) {
         if let Socket::Open(socket) = &self.socket {

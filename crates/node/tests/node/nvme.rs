@@ -3,6 +3,7 @@
 mod authentication;
 mod given_up;
 mod initiator;
+mod reservations;
 
 use std::time::{Duration, Instant};
 

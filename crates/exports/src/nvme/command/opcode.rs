@@ -81,9 +81,29 @@ pub enum Nvm {
     DatasetManagement = 0x09,
     /// Verify.
     Verify = 0x0c,
+    /// Reservation Register (Base 7.6).
+    ReservationRegister = 0x0d,
+    /// Reservation Report (Base 7.8).
+    ReservationReport = 0x0e,
+    /// Reservation Acquire (Base 7.5).
+    ReservationAcquire = 0x11,
+    /// Reservation Release (Base 7.7).
+    ReservationRelease = 0x15,
 }
 
 impl Nvm {
+    /// Whether it is about reservations.
+    #[must_use]
+    pub const fn is_about_reservations(self) -> bool {
+        matches!(
+            self,
+            Self::ReservationRegister
+                | Self::ReservationReport
+                | Self::ReservationAcquire
+                | Self::ReservationRelease
+        )
+    }
+
     /// The command of this opcode.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
@@ -95,6 +115,10 @@ impl Nvm {
             0x08 => Self::WriteZeroes,
             0x09 => Self::DatasetManagement,
             0x0c => Self::Verify,
+            0x0d => Self::ReservationRegister,
+            0x0e => Self::ReservationReport,
+            0x11 => Self::ReservationAcquire,
+            0x15 => Self::ReservationRelease,
             _ => return None,
         })
     }

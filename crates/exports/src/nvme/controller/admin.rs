@@ -73,8 +73,8 @@ impl Controller {
         Ok(match admin {
             Admin::Identify => Done::Data(self.identify(command, facts)?),
             Admin::GetLogPage => Done::Data(self.log_page(command, facts)?),
-            Admin::GetFeatures => self.get_feature(command)?,
-            Admin::SetFeatures => Done::Result(self.set_feature(command, now)?),
+            Admin::GetFeatures => self.get_feature(command, facts)?,
+            Admin::SetFeatures => self.set_feature(command, facts, now)?,
             Admin::Abort => self.abort(command)?,
             Admin::AsynchronousEvent => {
                 self.events.request(command.slot)?;
@@ -103,6 +103,7 @@ impl Controller {
                         self.queues.reset();
                         self.events.reset();
                         self.aborts.reset();
+                        self.reservations.reset();
                         self.has_changed = false;
                     }
                 }

@@ -13,6 +13,8 @@ pub const MAX_EVENT_REQUESTS: u8 = 4;
 
 /// SMART warnings in the configuration of events: they may be asked for, but none is ever raised.
 const WARNINGS: u32 = 0xff;
+/// What is raised without being asked for: a mask of its own says which reservation notices are.
+const UNASKED: u32 = Notice::Reservation.bit();
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,18 +25,22 @@ pub enum Notice {
     Path,
     /// Discovery shows this host something else.
     Discovery,
+    /// Another host has changed reservations.
+    Reservation,
 }
 
 impl Notice {
-    const ALL: [Self; 3] = [Self::Namespace, Self::Path, Self::Discovery];
+    const ALL: [Self; 4] = [Self::Namespace, Self::Path, Self::Discovery, Self::Reservation];
 
-    /// Its bit in OAES and in the configuration of events (Base 5.1.25.1.5).
+    /// Its bit in OAES and in the configuration of events (Base 5.1.25.1.5). That of reservations is
+    /// none of these, and reserved there.
     #[must_use]
     pub const fn bit(self) -> u32 {
         match self {
             Self::Namespace => 1 << 8,
             Self::Path => 1 << 11,
             Self::Discovery => 1 << 31,
+            Self::Reservation => 1 << 30,
         }
     }
 
@@ -45,18 +51,21 @@ impl Notice {
             Self::Namespace => 0x04,
             Self::Path => 0x0c,
             Self::Discovery => 0x70,
+            Self::Reservation => 0x80,
         }
     }
 
-    /// Dword 0 of the answer: the log page, what happened, and that it is a notice.
+    /// Dword 0 of the answer: the log page, what happened, and of which type that is.
     const fn result(self) -> u64 {
         const NOTICE: u64 = 2;
-        let what = match self {
-            Self::Namespace => 0x00,
-            Self::Path => 0x03,
-            Self::Discovery => 0xf0,
+        const OF_COMMAND_SET: u64 = 6;
+        let (what, kind) = match self {
+            Self::Namespace => (0x00, NOTICE),
+            Self::Path => (0x03, NOTICE),
+            Self::Discovery => (0xf0, NOTICE),
+            Self::Reservation => (0x00, OF_COMMAND_SET),
         };
-        (self.log() as u64) << 16 | what << 8 | NOTICE
+        (self.log() as u64) << 16 | what << 8 | kind
     }
 }
 
@@ -96,7 +105,7 @@ impl Events {
             return Err(Status::InvalidField);
         }
         self.configuration = configuration;
-        self.raised &= configuration;
+        self.raised &= configuration | UNASKED;
         Ok(())
     }
 
@@ -112,7 +121,7 @@ impl Events {
 
     pub(super) fn raise(&mut self, notice: Notice) {
         let bit = notice.bit();
-        if self.configuration & bit != 0 && self.reported & bit == 0 {
+        if (self.configuration | UNASKED) & bit != 0 && self.reported & bit == 0 {
             self.raised |= bit;
             self.report();
         }
@@ -171,7 +180,8 @@ impl Events {
     pub(super) fn check_invariants(&self) {
         assert!(self.waiting.len() <= usize::from(MAX_EVENT_REQUESTS), "few commands are kept");
         assert!(self.raised & self.reported == 0, "what is reported isn't raised again");
-        assert!(self.raised & !self.configuration == 0, "only what was asked for is raised");
+        let asked = self.configuration | UNASKED;
+        assert!(self.raised & !asked == 0, "only what was asked for is raised");
         assert!(self.raised == 0 || self.waiting.is_empty(), "what can be reported is");
     }
 }

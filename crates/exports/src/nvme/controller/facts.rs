@@ -59,6 +59,8 @@ pub struct Volume {
     pub path: Path,
     /// How it is.
     pub health: Health,
+    /// Whether its reservations outlast a power loss.
+    pub reservations_persist: bool,
 }
 
 /// What lies behind a controller.

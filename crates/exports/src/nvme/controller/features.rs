@@ -5,7 +5,8 @@ use std::time::Duration;
 use evenkeel_core::Instant;
 
 use super::admin::{AdminCommand, Done};
-use super::{Controller, Kind};
+use super::facts::{Facts, Subject, Volume};
+use super::{Controller, NAMESPACE};
 use crate::nvme::command::Status;
 use crate::nvme::connection::Transfer;
 
@@ -14,6 +15,8 @@ const QUEUES: u8 = 0x07;
 const EVENTS: u8 = 0x0b;
 const KEEP_ALIVE: u8 = 0x0f;
 const HOST_IDENTIFIER: u8 = 0x81;
+const RESERVATION_MASK: u8 = 0x82;
+const RESERVATION_PERSISTENCE: u8 = 0x83;
 
 /// SV, of Set Features.
 const SAVE: u32 = 1 << 31;
@@ -28,20 +31,18 @@ pub(super) const fn rounded(time: Duration) -> Duration {
 }
 
 impl Controller {
-    /// Which features there are: discovery controllers have two.
-    const fn has_feature(&self, feature: u8) -> bool {
-        match feature {
-            EVENTS | KEEP_ALIVE => true,
-            WRITE_CACHE | QUEUES | HOST_IDENTIFIER => matches!(self.kind, Kind::Volume),
-            _ => false,
-        }
-    }
-
-    pub(super) fn get_feature(&self, command: &AdminCommand<'_>) -> Result<Done, Status> {
+    pub(super) fn get_feature(
+        &self,
+        command: &AdminCommand<'_>,
+        facts: &Facts<'_>,
+    ) -> Result<Done, Status> {
         let [what, how, ..] = command.entry.words;
         // Only current values can be selected.
-        if !self.has_feature(what as u8) || what & SELECT != 0 {
+        if !has_feature(what as u8, facts) || what & SELECT != 0 {
             return Err(Status::InvalidField);
+        }
+        if is_of_namespace(what as u8) && command.entry.namespace != NAMESPACE {
+            return Err(Status::InvalidNamespace);
         }
         if what as u8 == HOST_IDENTIFIER {
             // Over fabrics it has 128 bits.
@@ -58,19 +59,27 @@ impl Controller {
             WRITE_CACHE => 1,
             QUEUES => queues(self.queues.granted()),
             EVENTS => self.events.configuration().into(),
+            RESERVATION_MASK => self.reservations.mask().into(),
+            RESERVATION_PERSISTENCE => {
+                reserved(facts).is_some_and(|volume| volume.reservations_persist).into()
+            }
             _ => self.keep_alive.as_millis() as u64,
         }))
     }
 
-    /// Returns the result.
     pub(super) fn set_feature(
         &mut self,
         command: &AdminCommand<'_>,
+        facts: &Facts<'_>,
         now: Instant,
-    ) -> Result<u64, Status> {
+    ) -> Result<Done, Status> {
         let [what, value, ..] = command.entry.words;
-        if !self.has_feature(what as u8) {
+        if !has_feature(what as u8, facts) {
             return Err(Status::InvalidField);
+        }
+        let is_all = command.entry.namespace == u32::MAX;
+        if is_of_namespace(what as u8) && command.entry.namespace != NAMESPACE && !is_all {
+            return Err(Status::InvalidNamespace);
         }
         if what & SAVE != 0 {
             return Err(Status::NotSaveable);
@@ -86,14 +95,19 @@ impl Controller {
             // The cache is that of the replicas' disks: it can't be off.
             WRITE_CACHE if value & 1 == 0 => return Err(Status::NotChangeable),
             WRITE_CACHE => {}
-            QUEUES => return self.set_queues(value),
+            QUEUES => return Ok(Done::Result(self.set_queues(value)?)),
             EVENTS => self.events.configure(value)?,
+            RESERVATION_MASK => self.reservations.set_mask(value)?,
+            RESERVATION_PERSISTENCE => {
+                self.reservations.persist(command.slot, value & 1 != 0)?;
+                return Ok(Done::Kept);
+            }
             _ => {
                 self.keep_alive = rounded(Duration::from_millis(value.into()));
                 self.since = now;
             }
         }
-        Ok(0)
+        Ok(Done::Result(0))
     }
 
     /// NSQR and NCQR, each one less than what is asked for. A queue has both sides here.
@@ -105,6 +119,28 @@ impl Controller {
         let granted = self.queues.grant(submission.min(completion) + 1)?;
         Ok(queues(granted))
     }
+}
+
+/// Which features there are: discovery controllers have two.
+const fn has_feature(feature: u8, facts: &Facts<'_>) -> bool {
+    match feature {
+        EVENTS | KEEP_ALIVE => true,
+        WRITE_CACHE | QUEUES | HOST_IDENTIFIER => matches!(facts.subject, Subject::Volume(_)),
+        RESERVATION_MASK | RESERVATION_PERSISTENCE => reserved(facts).is_some(),
+        _ => false,
+    }
+}
+
+/// The volume, if hosts may use reservations of it.
+const fn reserved<'a>(facts: &Facts<'a>) -> Option<&'a Volume> {
+    match facts.subject {
+        Subject::Volume(volume) if volume.namespace.has_reservations => Some(volume),
+        _ => None,
+    }
+}
+
+const fn is_of_namespace(feature: u8) -> bool {
+    matches!(feature, RESERVATION_MASK | RESERVATION_PERSISTENCE)
 }
 
 /// NSQA and NCQA, each one less.

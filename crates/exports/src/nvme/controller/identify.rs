@@ -44,8 +44,13 @@ const PATH_STATES: u8 = 0b0101_1111;
 const NVM: u32 = 0;
 /// CTRATT: host identifiers of 128 bits.
 const LONG_HOST_IDENTIFIERS: u32 = 1;
-/// ONCS: Compare, Dataset Management, Write Zeroes and Verify. No reservations.
+/// ONCS: Compare, Dataset Management, Write Zeroes and Verify.
 const OPTIONAL_COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 7;
+/// ONCS: reservations.
+const RESERVATIONS: u16 = 1 << 5;
+/// RESCAP: all six types, which may outlast a power loss; and an existing key is ignored as since
+/// revision 1.3.
+const RESERVATION_TYPES: u8 = 0xff;
 /// FUSES: Compare and Write.
 const FUSED_OPERATIONS: u16 = 1;
 /// VWC: there is a cache, and a flush may name all namespaces.
@@ -73,6 +78,8 @@ pub struct Namespace {
     pub best_write: u32,
     /// Whether writes are refused.
     pub is_read_only: bool,
+    /// Whether hosts may use reservations.
+    pub has_reservations: bool,
 }
 
 /// A controller, as a host sees it.
@@ -175,7 +182,8 @@ impl Identity<'_> {
         // NN and MNAN.
         page.put(516, &NAMESPACE.to_le_bytes());
         page.put(540, &NAMESPACE.to_le_bytes());
-        page.put(520, &OPTIONAL_COMMANDS.to_le_bytes());
+        let reservations = if namespace.has_reservations { RESERVATIONS } else { 0 };
+        page.put(520, &(OPTIONAL_COMMANDS | reservations).to_le_bytes());
         page.put(522, &FUSED_OPERATIONS.to_le_bytes());
         page.put(525, &[WRITE_CACHE]);
         let [normal, at_power_failure, fused] = namespace.atomic_units();
@@ -206,8 +214,8 @@ impl Namespace {
         // NSZE, NCAP and NUSE.
         page.put(0, &[blocks, blocks, blocks].concat());
         page.put(24, &[OF_ITS_OWN]);
-        // NMIC: several controllers may use it.
-        page.put(30, &[1]);
+        // NMIC: several controllers may use it. RESCAP.
+        page.put(30, &[1, self.reservation_types()]);
         page.put(33, &[DEALLOCATED]);
         // NAWUN, NAWUPF and NACWU.
         for (offset, blocks) in (34..).step_by(2).zip(self.atomic_units()) {
@@ -228,9 +236,9 @@ impl Namespace {
         page.put(130, &[self.block_size.trailing_zeros() as u8]);
     }
 
-    /// NMIC, ANAGRPID, NSATTR, NSTAT: ready.
+    /// NMIC, RESCAP, ANAGRPID, NSATTR, NSTAT: ready.
     fn put_independent(&self, page: &mut Page) {
-        page.put(1, &[1]);
+        page.put(1, &[1, self.reservation_types()]);
         page.put(4, &PATH_GROUP.to_le_bytes());
         page.put(8, &[u8::from(self.is_read_only)]);
         page.put(14, &[1]);
@@ -255,6 +263,11 @@ impl Namespace {
         short.copy_from_slice(&self.identifier[8..]);
         short[0] = short[0] & !GROUP | LOCAL;
         short
+    }
+
+    /// RESCAP.
+    const fn reservation_types(&self) -> u8 {
+        if self.has_reservations { RESERVATION_TYPES } else { 0 }
     }
 
     fn blocks_less_one(&self, bytes: u32) -> u16 {

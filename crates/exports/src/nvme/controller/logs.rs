@@ -11,11 +11,12 @@
 //! | 04h | 4,096 | changed namespaces |
 //! | 05h | 4,096 | commands supported and effects |
 //! | 0Ch | 52 | asymmetric namespace access: one group, number 1, with the namespace |
+//! | 80h | 64 | reservation notices: the oldest one that the host has not read |
 //! | 70h | 1,024 for each record, and as many before | discovery |
 
 use super::admin::AdminCommand;
 use super::facts::{Facts, Health, Path, Subject, Volume};
-use super::{Controller, NAMESPACE};
+use super::{Controller, NAMESPACE, Notice};
 use crate::nvme::command::{Admin, Nvm, Status};
 use crate::nvme::connection::Transfer;
 
@@ -27,8 +28,10 @@ const CHANGED: u8 = 0x04;
 const EFFECTS: u8 = 0x05;
 const PATHS: u8 = 0x0c;
 const DISCOVERY: u8 = 0x70;
+const RESERVATIONS: u8 = 0x80;
 
-const OF_VOLUMES: [u8; 7] = [SUPPORTED, ERRORS, HEALTH, FIRMWARE, CHANGED, EFFECTS, PATHS];
+const OF_VOLUMES: [u8; 8] =
+    [SUPPORTED, ERRORS, HEALTH, FIRMWARE, CHANGED, EFFECTS, PATHS, RESERVATIONS];
 const OF_DISCOVERY: [u8; 2] = [SUPPORTED, DISCOVERY];
 
 /// Bytes of a unit in which data is counted: thousands of 512 bytes.
@@ -59,6 +62,11 @@ impl Controller {
         if !ask.retains_event {
             self.events.read(ask.log);
             self.has_changed &= ask.log != CHANGED;
+            // Who reads it in parts has read it with the last one.
+            let is_last = ask.offset + ask.length as u64 >= 64;
+            if ask.log == RESERVATIONS && is_last && self.reservations.read() {
+                self.events.raise(Notice::Reservation);
+            }
         }
         Ok(part)
     }
@@ -78,8 +86,9 @@ impl Controller {
             HEALTH => return Err(Status::InvalidField),
             FIRMWARE => firmware(facts.firmware),
             CHANGED => changed(self.has_changed),
-            EFFECTS => effects(),
+            EFFECTS => effects(volume.namespace.has_reservations),
             PATHS => paths(&volume.path, ask.only_groups),
+            RESERVATIONS => self.reservations.page(),
             _ => return Err(Status::InvalidLogPage),
         })
     }
@@ -173,7 +182,7 @@ fn changed(has_changed: bool) -> Vec<u8> {
 }
 
 /// CSUPP of each command, and LBCC of those that change data.
-fn effects() -> Vec<u8> {
+fn effects(has_reservations: bool) -> Vec<u8> {
     const SUPPORTED: u8 = 1 << 0;
     const CHANGES_DATA: u8 = 1 << 1;
     const IO: usize = 1024;
@@ -187,6 +196,7 @@ fn effects() -> Vec<u8> {
             Some(Nvm::Write | Nvm::WriteZeroes | Nvm::DatasetManagement) => {
                 SUPPORTED | CHANGES_DATA
             }
+            Some(command) if command.is_about_reservations() && !has_reservations => 0,
             Some(_) => SUPPORTED,
             None => 0,
         };

@@ -23,6 +23,7 @@ pub(super) const VOLUME: Volume = Volume {
         block_size: 4096,
         best_write: 4096,
         is_read_only: false,
+        has_reservations: true,
     },
     path: Path { state: PathState::Optimized, changes: 7 },
     health: Health {
@@ -34,6 +35,7 @@ pub(super) const VOLUME: Volume = Volume {
         writes: 4,
         media_errors: 5,
     },
+    reservations_persist: false,
 };
 
 /// A command with this namespace (or, of Fabrics commands, type) and dwords from 10 on.
@@ -274,7 +276,7 @@ fn features_are_those_that_there_are() {
         }
         assert_eq!(bench.ask(SET, &[feature | 1 << 31, 1]), refused(Status::NotSaveable));
     }
-    for feature in [0x00, 0x01, 0x03, 0x05, 0x08, 0x10, 0x80, 0x82, 0x83, 0x84, 0xff] {
+    for feature in [0x00, 0x01, 0x03, 0x05, 0x08, 0x10, 0x80, 0x84, 0xff] {
         assert_eq!(bench.ask(GET, &[feature]), refused(Status::InvalidField), "{feature:x}");
         assert_eq!(bench.ask(SET, &[feature]), refused(Status::InvalidField), "{feature:x}");
     }

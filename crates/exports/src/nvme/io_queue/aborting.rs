@@ -5,7 +5,7 @@
 use evenkeel_engine::FrontendContext;
 
 use super::fused::Before;
-use super::{Queue, State};
+use super::{Phase, Queue, State};
 use crate::nvme::command::Status;
 use crate::nvme::connection::Slot;
 use crate::nvme::io::Ask;
@@ -23,10 +23,11 @@ impl Queue {
             self.abort_here(slot);
             return (self.queue.aborted)(command, true);
         }
-        // A queue that ends has cancelled all of its own. Of several ranges some may be deallocated
+        // A queue that ends has cancelled all of its own. What the control plane has runs. Of several ranges some may be deallocated
         // already: all are.
         let is_serving = matches!(self.state, State::Serving);
-        if is_serving && !matches!(open.ask, Ask::Manage { .. }) {
+        let is_in_volume = matches!(open.phase, Phase::Submitted(_));
+        if is_serving && is_in_volume && !matches!(open.ask, Ask::Manage { .. }) {
             context.cancel(self.token(slot));
         }
         self.aborting.push((slot, command));

@@ -56,7 +56,12 @@ impl Queue {
         self.answer(slot, self.failure(error, reads(ask)));
     }
 
-    fn data(&mut self, slot: Slot, pieces: Vec<(u32, Buffer)>, context: &mut FrontendContext) {
+    pub(super) fn data(
+        &mut self,
+        slot: Slot,
+        pieces: Vec<(u32, Buffer)>,
+        context: &mut FrontendContext,
+    ) {
         if self.is_lost {
             // Nobody takes it, and behind what was dropped it would be taken for something else.
             return self.answer(slot, Status::Success);

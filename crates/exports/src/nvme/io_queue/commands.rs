@@ -33,6 +33,9 @@ impl Queue {
         match (fuse, Ask::read(entry, transfer, &self.namespace())) {
             (Ok(Fuse::First), ask) => self.first(slot, ask, transfer, context),
             (Ok(Fuse::Second), ask) => self.second(before, slot, ask, transfer, context),
+            (_, Ok(ask)) if self.is_excluded(&ask) => {
+                self.answer(slot, Status::ReservationConflict);
+            }
             (_, Ok(ask)) => self.take(slot, ask, transfer, context),
             (_, Err(status)) => self.answer(slot, status),
         }
@@ -112,7 +115,10 @@ impl Queue {
             | Ask::Verify { offset, length } => {
                 return self.read(slot, (offset, length), transfer, context);
             }
-            Ask::Write { .. } | Ask::Manage { .. } => return self.fill(slot, transfer, context),
+            Ask::Write { .. } | Ask::Manage { .. } | Ask::Reserve(_) => {
+                return self.fill(slot, transfer, context);
+            }
+            Ask::Report { length } => return self.report(slot, length, transfer, context),
             Ask::FusedCompare { length, .. } => {
                 return self.fill_first(slot, length, transfer, context);
             }
@@ -132,7 +138,7 @@ impl Queue {
     }
 
     /// Room for a command's data, or for what is read for it.
-    fn reserve(
+    pub(super) fn reserve(
         &self,
         slot: Slot,
         length: u32,
@@ -236,6 +242,13 @@ impl Queue {
                 match io::ranges(data, ranges, &namespace) {
                     Ok(ranges) if deallocate => self.deallocate(slot, ranges, context),
                     Ok(_) => self.answer(slot, Status::Success),
+                    Err(status) => self.answer(slot, status),
+                }
+            }
+            (Phase::Filling(buffer), Ask::Reserve(reserve)) => {
+                let keys = buffer.take();
+                match reserve.with(keys.as_deref().unwrap_or_default()) {
+                    Ok(wanted) => self.ask(slot, wanted, Phase::Asked(None)),
                     Err(status) => self.answer(slot, status),
                 }
             }

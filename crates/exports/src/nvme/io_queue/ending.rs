@@ -4,7 +4,7 @@
 
 use evenkeel_engine::FrontendContext;
 
-use super::{Cause, Phase, Queue, State};
+use super::{Cause, Open, Phase, Queue, State};
 use crate::nvme::command::Status;
 use crate::nvme::connection::Slot;
 use crate::nvme::io::Ask;
@@ -49,7 +49,8 @@ impl Queue {
         self.forget_pairs();
         for open in self.open.iter().flatten() {
             // The volume has both halves of a pair by the first one's name.
-            if !matches!(open.ask, Ask::FusedWrite { .. }) {
+            let is_in_volume = matches!(open.phase, Phase::Submitted(_));
+            if is_in_volume && !matches!(open.ask, Ask::FusedWrite { .. }) {
                 context.cancel(open.slot.index() as u64);
             }
         }
@@ -58,8 +59,17 @@ impl Queue {
 
     /// Nothing is under way in the volume.
     pub(super) fn drained(&mut self) {
-        if !matches!(self.state, State::Draining(_)) {
-            return; // It is stopped.
+        self.is_drained = true;
+        self.end_drained();
+    }
+
+    /// Ends a queue that is to end, if the control plane has nothing of it, either.
+    pub(super) fn end_drained(&mut self) {
+        let is_asked = |open: &Open| matches!(open.phase, Phase::Asked(_));
+        let is_over = self.is_drained && !self.open.iter().flatten().any(is_asked);
+        // It may have been stopped meanwhile.
+        if !is_over || !matches!(self.state, State::Draining(_)) {
+            return;
         }
         let state = std::mem::replace(&mut self.state, State::Ended);
         if let State::Draining(cause) = state {
@@ -86,9 +96,9 @@ impl Queue {
     }
 }
 
-impl super::Open {
-    /// Whether the volume has it.
+impl Open {
+    /// Whether the volume has it, or the control plane.
     pub(super) const fn is_submitted(&self) -> bool {
-        matches!(self.phase, Phase::Submitted(_))
+        matches!(self.phase, Phase::Submitted(_) | Phase::Asked(_))
     }
 }

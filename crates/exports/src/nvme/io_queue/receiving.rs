@@ -91,7 +91,11 @@ impl Queue {
             Phase::Comparing(pieces, differs) => {
                 *differs |= !is_at(pieces, offset, bytes);
             }
-            Phase::Filling(None) | Phase::Held(_) | Phase::Waiting | Phase::Submitted(_) => {}
+            Phase::Filling(None)
+            | Phase::Held(_)
+            | Phase::Waiting
+            | Phase::Submitted(_)
+            | Phase::Asked(_) => {}
         }
     }
 

@@ -1,5 +1,6 @@
 mod aborting;
 mod fused;
+mod reserving;
 
 use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
@@ -13,6 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::nvme::command::{COMPLETION_LENGTH, Completion, Status};
 use crate::nvme::connection::tests::host::{Host, IN_CAPSULE, ON_REQUEST, SIZE, entry, open};
+use crate::nvme::reservation::Wanted;
 use crate::stream::bench::{Streaming, pattern};
 use crate::stream::{self, RECEIVE_BUFFER};
 
@@ -22,6 +24,7 @@ const NAMESPACE: Namespace = Namespace {
     block_size: 512,
     best_write: 4096,
     is_read_only: false,
+    has_reservations: true,
 };
 
 impl Streaming for Queue {
@@ -41,6 +44,10 @@ struct Bench {
     is_deleted: Arc<AtomicBool>,
     /// What it says of the commands that were to be aborted.
     aborted: Receiver<(u16, bool)>,
+    /// What it asks about reservations, where the answers go, and whether its host may not write.
+    asked: Receiver<(u16, Wanted)>,
+    reservations: ReservationAnswers,
+    excluded: Arc<AtomicBool>,
     /// How far the bytes that were sent have been looked at.
     seen: usize,
 }
@@ -69,6 +76,14 @@ impl Bench {
         let is_deleted = Arc::new(AtomicBool::new(false));
         let deleted = is_deleted.clone();
         let (told, aborted) = channel();
+        let (asks, asked) = channel();
+        let (reservations, excluded) =
+            (ReservationAnswers::default(), Arc::<AtomicBool>::default());
+        let reserving = Reserving {
+            ask: Box::new(move |number, wanted| asks.send((number, wanted)).unwrap()),
+            answers: reservations.clone(),
+            excluded: excluded.clone(),
+        };
         let queue = IoQueue {
             connection: open(&host, true),
             namespace: NAMESPACE,
@@ -80,10 +95,11 @@ impl Bench {
                 // The bench may be gone.
                 let _ = told.send((command, is_aborted));
             }),
+            reserving: Some(reserving),
         };
         let queue = Queue::new(socket.into(), queue);
         let bench = stream::bench::Bench::new(queue, Some(HostId(5)), memory);
-        Self { bench, host, is_deleted, aborted, seen: 0 }
+        Self { bench, host, is_deleted, aborted, asked, reservations, excluded, seen: 0 }
     }
 
     fn command(&mut self, entry: &[u8; 64], data: &[u8]) {
@@ -311,7 +327,7 @@ fn what_is_refused_never_reaches_the_volume() {
     let mut other = read(4, 1);
     other[4] = 2;
     bench.command(&other, &[]);
-    bench.command(&entry(0x0d, 5, IN_CAPSULE, 16), &[0; 16]);
+    bench.command(&entry(0x19, 5, IN_CAPSULE, 16), &[0; 16]);
     bench.command(&write(6, ON_REQUEST, 2049), &[]);
     // A second Connect, Property Get.
     bench.command(&bench.host.connect()[8..72].try_into().unwrap(), &[0; 1024]);

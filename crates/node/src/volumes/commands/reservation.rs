@@ -42,7 +42,8 @@ pub async fn change(
     }
     refuse_unnamed(node, &found, &request, &what)?;
     let command = Command::Change(Change::Reservation(wanted));
-    view_change::carry_out(node, &found, command, &what).await?;
+    let changed = view_change::carry_out(node, &found, command, &what);
+    node.nvme.reservations_change(found.view.volume, &wanted, changed).await?;
     let volume = status::one(node, &found.stored.record.id, forwarded).await?;
     Ok(VolumeAnswer { version: VERSION, volume, message: None, warnings: Vec::new() })
 }

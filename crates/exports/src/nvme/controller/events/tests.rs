@@ -42,6 +42,21 @@ fn an_event_answers_the_oldest_command() {
 }
 
 #[test]
+fn what_happens_to_reservations_is_reported_without_being_asked_for() {
+    let mut events = Events::new(ALL);
+    assert_eq!(events.configure(1 << 30), Err(Status::InvalidField), "it has no bit there");
+    events.request(slot(1)).unwrap();
+    events.request(slot(2)).unwrap();
+    events.raise(Notice::Reservation);
+    events.raise(Notice::Reservation);
+    assert_eq!(answers(&mut events), [(1, 0x80_0006)]);
+    events.configure(0).unwrap();
+    events.read(0x80);
+    events.raise(Notice::Reservation);
+    assert_eq!(answers(&mut events), [(2, 0x80_0006)]);
+}
+
+#[test]
 fn what_is_reported_is_not_repeated_until_its_page_is_read() {
     let mut events = events();
     events.raise(Notice::Path);

@@ -8,6 +8,7 @@ const VOLUME: Namespace = Namespace {
     block_size: 4096,
     best_write: 128 << 10,
     is_read_only: false,
+    has_reservations: true,
 };
 
 const IO: Identity<'_> = Identity {
@@ -81,7 +82,7 @@ fn linux_finds_what_it_requires_of_a_controller() {
         (513, 1, 0x44),
         (514, 2, 128),
         (516, 4, 1),
-        (520, 2, 0x8d),
+        (520, 2, 0xad),
         (522, 2, 1),
         (525, 1, 7),
         // 1 MiB for others, one block at a power failure, 64 KiB if they are compared.
@@ -123,6 +124,7 @@ fn a_namespace_has_the_size_of_the_volume() {
         (16, 8, 1 << 18),
         (24, 1, 0x12),
         (30, 1, 1),
+        (31, 1, 0xff),
         (33, 1, 9),
         // Written at once: 1 MiB for others, a block at a power failure, 64 KiB after a comparison.
         (34, 2, 255),
@@ -202,10 +204,13 @@ fn the_command_set_sees_it_too() {
     assert!(page[1..].iter().all(|byte| *byte == 0));
     assert_eq!(ask(&IO, 7, 0), ask(&IO, 2, 0));
     let page = ask(&IO, 8, 1).unwrap();
-    assert_eq!(page[..16], [0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+    assert_eq!(page[..16], [0, 1, 0xff, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
     assert!(page[16..].iter().all(|byte| *byte == 0));
-    let namespace = Namespace { is_read_only: true, ..VOLUME };
-    assert_eq!(ask(&Identity { namespace: Some(namespace), ..IO }, 8, 1).unwrap()[8], 1);
+    let namespace = Namespace { is_read_only: true, has_reservations: false, ..VOLUME };
+    let without = Identity { namespace: Some(namespace), ..IO };
+    let page = ask(&without, 8, 1).unwrap();
+    assert_eq!((page[2], page[8]), (0, 1));
+    assert_eq!((ask(&without, 0, 1).unwrap()[31], ask(&without, 1, 0).unwrap()[520]), (0, 0x8d));
 }
 
 proptest! {

@@ -57,8 +57,8 @@ fn the_simple_pages_are_exact() {
     assert_eq!(read(&mut bench, 0x01, 64), [0; 64]);
     let page = read(&mut bench, 0x00, 1024);
     let supported = (0..256).filter(|log| page[log * 4] == 1);
-    assert!(supported.eq([0, 1, 2, 3, 4, 5, 12]));
-    assert_eq!(page.iter().map(|byte| usize::from(*byte)).sum::<usize>(), 7);
+    assert!(supported.eq([0, 1, 2, 3, 4, 5, 12, 0x80]));
+    assert_eq!(page.iter().map(|byte| usize::from(*byte)).sum::<usize>(), 8);
 }
 
 #[test]
@@ -68,10 +68,15 @@ fn effects_name_each_command_that_is_answered() {
     let word = |at: usize| u32::from_le_bytes(page[at * 4..at * 4 + 4].try_into().unwrap());
     let named = |from: usize| (0..256).filter(move |code| word(from + code) != 0);
     assert!(named(0).eq([0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18]));
-    assert!(named(256).eq([0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c]));
+    let reservations = [0x0d, 0x0e, 0x11, 0x15];
+    let others = [0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c];
+    assert!(named(256).eq(others.into_iter().chain(reservations)));
     assert!((0..256).all(|code| word(code) <= 1));
     assert!((0..256).filter(|code| word(256 + code) == 3).eq([0x01, 0x08, 0x09]));
     assert!(page[2048..].iter().all(|byte| *byte == 0));
+    bench.volume.namespace.has_reservations = false;
+    let page = read(&mut bench, 0x05, 4096);
+    assert!(reservations.iter().all(|code| page[(256 + code) * 4] == 0));
 }
 
 #[test]
@@ -117,7 +122,7 @@ fn a_page_is_read_in_parts() {
 #[test]
 fn wrong_questions_are_refused() {
     let mut bench = Bench::enabled(Kind::Volume);
-    for log in [0x06, 0x07, 0x0d, 0x12, 0x70, 0x80, 0xc0, 0xff] {
+    for log in [0x06, 0x07, 0x0d, 0x12, 0x70, 0x81, 0xc0, 0xff] {
         let result = read_at(&mut bench, log, 0, EVERYTHING, 0, 512);
         assert_eq!(result, Err(Status::InvalidLogPage.into()), "{log:x}");
     }
