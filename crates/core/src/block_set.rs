@@ -43,7 +43,9 @@ impl BlockSet {
             return;
         }
         let last = u32::try_from((blocks.end - 1) / PAGE_BLOCKS).unwrap_or(u32::MAX);
-        let Ok(first) = u32::try_from(blocks.start / PAGE_BLOCKS) else { return };
+        let Ok(first) = u32::try_from(blocks.start / PAGE_BLOCKS) else {
+            return; // No page lies beyond the last one that has a number.
+        };
         let mut empty = Vec::new();
         for (page, words) in self.pages.range_mut(first..=last) {
             let start = u64::from(*page) * PAGE_BLOCKS;

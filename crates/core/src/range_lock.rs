@@ -85,12 +85,12 @@ impl RangeLock {
     /// Makes a granted exclusive lock a shared one, and appends to `granted` the locks that are
     /// granted by that, in their order.
     pub fn downgrade(&mut self, number: LockNumber, granted: &mut Vec<LockNumber>) {
-        let Ok(index) = self.entries.binary_search_by_key(&number, |entry| entry.number) else {
+        let found = self.entries.binary_search_by_key(&number, |entry| entry.number).ok();
+        let from_it = found.and_then(|index| self.entries[index..].split_first_mut());
+        let Some((lock, later)) = from_it else {
             debug_assert!(false, "lock {number} is not held");
             return;
         };
-        let (earlier, later) = self.entries.split_at_mut(index + 1);
-        let Some(lock) = earlier.last_mut() else { return };
         debug_assert!(lock.blockers == 0, "lock {number} is not granted");
         if core::mem::replace(&mut lock.mode, LockMode::Shared) == LockMode::Shared
             || self.waiting == 0

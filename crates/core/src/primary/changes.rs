@@ -156,7 +156,7 @@ impl<P: Payload> Primary<P> {
 
     /// Forgets replicas that do not belong to the volume any more.
     fn forget_removed(&mut self, cx: &mut Context<'_, P>) {
-        let Some(view) = self.views.view() else { return };
+        let Some(view) = self.views.known_view() else { return };
         let is_there = |id| view.replica(id).is_some();
         self.membership.forget_removed(is_there, |peer, link| {
             link.into_iter().for_each(|link| cx.effects.push(PrimaryEffect::Disconnect { link }));

@@ -86,7 +86,10 @@ impl<P: Payload> Primary<P> {
 
     /// Whether a replica has adopted a newer view than the one read.
     fn is_surprised(&mut self, cx: &mut Context<'_, P>) -> bool {
-        let Phase::Starting(gathering) = &mut self.phase else { return false };
+        let Phase::Starting(gathering) = &mut self.phase else {
+            debug_assert!(false, "who is surprised is starting");
+            return false;
+        };
         match gathering.surprise(self.views.generation()) {
             None => return false,
             Some(true) => self.end(cx, EndReason::CoordinatorBehind),
@@ -97,7 +100,10 @@ impl<P: Payload> Primary<P> {
 
     /// Has a view committed in which this is the primary. `waited`: since it was started.
     fn take_office(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
-        let Phase::Starting(gathering) = &self.phase else { return };
+        let Phase::Starting(gathering) = &self.phase else {
+            debug_assert!(false, "who takes office is starting");
+            return;
+        };
         if !self.views.has_sources(&self.membership) {
             let old = self.views.stale_clone(&self.membership);
             return self.end(cx, old.map_or(EndReason::NoData, EndReason::StaleClone));
@@ -130,7 +136,10 @@ impl<P: Payload> Primary<P> {
     /// in-sync replica as they do: it could only do harm without (V5).
     /// `waited`: since it was started.
     fn join(&mut self, cx: &mut Context<'_, P>, waited: Duration) {
-        let Phase::Starting(gathering) = &self.phase else { return };
+        let Phase::Starting(gathering) = &self.phase else {
+            debug_assert!(false, "who joins is starting");
+            return;
+        };
         let patience = cx.config.settings.deadline + self.views.lease().honoured();
         if let Some(replica) = self.views.unreached(&self.membership) {
             // The others have it leave, or are dead themselves.

@@ -149,7 +149,9 @@ impl Reservations {
     /// Whether a host may do this.
     #[must_use]
     pub fn permit<P: Payload>(&self, host: HostId, operation: &Operation<P>) -> bool {
-        let Some(held) = self.held else { return true };
+        let Some(held) = self.held else {
+            return true; // Nobody is kept out.
+        };
         let is_free = match operation {
             Operation::Flush => true,
             Operation::Read { .. } | Operation::Map { .. } => !held.kind.excludes_reads(),
@@ -225,7 +227,9 @@ impl Reservations {
     /// one ends with its holder's.
     fn take_out(&mut self, is_gone: impl Fn(&Registrant) -> bool) {
         self.registrants.retain(|registrant| !is_gone(registrant));
-        let Some(held) = self.held.filter(|held| !self.is_registered(held.holder)) else { return };
+        let Some(held) = self.held.filter(|held| !self.is_registered(held.holder)) else {
+            return; // Nobody holds it, or who does stays.
+        };
         let heir = self.registrants.first().filter(|_| held.kind.is_held_by_all());
         self.held = heir.map(|heir| Reservation { holder: heir.host, ..held });
     }

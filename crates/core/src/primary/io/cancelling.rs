@@ -11,7 +11,9 @@ impl<P: Payload> Io<P> {
     pub fn cancel(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>, request: RequestId) {
         let error = RequestError::Cancelled;
         self.requests.fail_early(cx, error, |client| client.request == request);
-        let Some(number) = self.requests.of_client(request) else { return };
+        let Some(number) = self.requests.of_client(request) else {
+            return; // It was answered meanwhile, perhaps by just this.
+        };
         if !self.requests.changes_nothing_yet(number) && !self.is_unsent(number) {
             return; // Some replica may have carried it out.
         }

@@ -63,7 +63,7 @@ impl Views {
 
     /// Tells an administrator who has become what by the view.
     pub fn note_newcomers<P>(&self, cx: &mut Context<'_, P>, peers: &Membership) {
-        let Some(view) = &self.view else { return };
+        let Some(view) = self.known_view() else { return };
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
             match (record.state, record.role) {
                 (ReplicaState::Rebuilding, Role::Spare(Some(absent))) => {
@@ -83,7 +83,10 @@ impl Views {
     /// A replica has become in-sync although its source had failed a write meanwhile that it has.
     /// From now on it is read, so it stays, and the source leaves.
     pub fn keep_completed(&mut self, peers: &Membership) {
-        let Some(view) = &self.view else { return };
+        let Some(view) = &self.view else {
+            debug_assert!(false, "a view is installed");
+            return;
+        };
         for (mirror, record) in view.replicas() {
             let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
             let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
@@ -105,7 +108,7 @@ impl Views {
 
     /// Sends the view to the members with which a session is open.
     pub fn make_ready<P>(&self, cx: &mut Context<'_, P>, peers: &mut Membership) {
-        let Some(view) = &self.view else { return };
+        let Some(view) = self.known_view() else { return };
         for (_, record) in view.replicas() {
             let is_member = record.state.takes_writes();
             if let Some(peer) = peers.known_mut(record.id) {
@@ -122,7 +125,7 @@ impl Views {
 
     pub fn send_adopt<P>(&self, cx: &mut Context<'_, P>, peers: &Membership, replica: ReplicaId) {
         let link = peers.known(replica).and_then(Peer::ready_link);
-        if let (Some(link), Some(view)) = (link, &self.view) {
+        if let (Some(link), Some(view)) = (link, self.known_view()) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }
     }
@@ -135,7 +138,8 @@ impl Views {
         replica: ReplicaId,
     ) {
         let link = peers.known(replica).and_then(Peer::open_link);
-        if let (Some(link), Some(view), true) = (link, &self.view, self.adoption.awaits(replica)) {
+        let is_awaited = self.adoption.awaits(replica);
+        if let (Some(link), Some(view), true) = (link, self.known_view(), is_awaited) {
             cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
         }
     }

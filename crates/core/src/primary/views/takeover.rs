@@ -130,7 +130,7 @@ impl Views {
     /// Whether a replica has lately answered an earlier primary of this node of which it is not
     /// certain that it has ended.
     pub fn hears_predecessor(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
-        let Some(view) = &self.view else { return false };
+        let Some(view) = self.known_view() else { return false };
         let me = config.id;
         let may_live = |other: &&PrimaryRecord| {
             let is_earlier = other.id.node == me.node && other.id != me;
@@ -143,7 +143,7 @@ impl Views {
     /// Whether others run the volume, as far as the replicas tell, so that this primary has to join
     /// them. Otherwise it takes over from whoever the view names.
     pub fn must_join<P>(&self, cx: &Context<'_, P>, gathering: &Gathering) -> bool {
-        let Some(view) = &self.view else { return false };
+        let Some(view) = self.known_view() else { return false };
         // A replica that has not heard of the view can't tell of its primaries; if they live, it
         // soon will.
         let is_soon = cx.now.since(gathering.since) < view.lease.honoured();
@@ -156,13 +156,13 @@ impl Views {
 
     /// Whether some replica has lately answered one of the primaries on other nodes.
     pub fn hears_others(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
-        self.view.as_ref().is_some_and(|view| gathering.hears(slots_of_others(view, config)))
+        self.known_view().is_some_and(|view| gathering.hears(slots_of_others(view, config)))
     }
 
     /// An in-sync replica with which no session is open, or not with the incarnation that the
     /// others rely upon.
     pub fn unreached(&self, peers: &Membership) -> Option<ReplicaId> {
-        let view = self.view.as_ref()?;
+        let view = self.known_view()?;
         let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
         let is_reached = |id: ReplicaId, incarnation: Incarnation| {
             let said = peers.known(id).and_then(Peer::incarnation);
@@ -178,7 +178,7 @@ impl Views {
         peers: &Membership,
     ) -> Result<View, ViewError> {
         let me = config.id;
-        let mut view = self.view.clone().ok_or(ViewError::TooManyPrimaries)?;
+        let mut view = self.known_view().cloned().ok_or(ViewError::TooManyPrimaries)?;
         view.mark_confirmed();
         let mut next = view.successor();
         // They have ended, or no replica has answered them for their lease.
@@ -203,7 +203,7 @@ impl Views {
         peers: &Membership,
         gathering: &Gathering,
     ) -> Option<View> {
-        let mut view = self.view.clone()?;
+        let mut view = self.known_view()?.clone();
         view.mark_confirmed();
         let was_detached = view.primaries.is_empty();
         let mut next = view.successor();

@@ -407,7 +407,7 @@ impl<P: Payload> Parts<P> {
 
 /// Whether an answer without a word from every member needs that this is a primary still.
 fn needs_lease<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
-    let is_c = below.views.view().is_none_or(|view| view.protocol == Protocol::C);
+    let is_c = below.views.known_view().is_none_or(|view| view.protocol == Protocol::C);
     !is_c && !part.action().is_durable()
 }
 

@@ -45,7 +45,7 @@ impl<P: Payload> Requests<P> {
         if let Some(error) = self.suspension.failing() {
             return Some(error);
         }
-        let geometry = lower.views.view().map(|view| view.geometry);
+        let geometry = lower.views.known_view().map(|view| view.geometry);
         match geometry {
             Some(geometry) if is_valid(geometry, operation) => None,
             _ => Some(RequestError::Invalid),

@@ -23,7 +23,7 @@ impl<P: Payload> Requests<P> {
         number: RequestNumber,
         operation: &Operation<P>,
     ) -> bool {
-        let view = lower.views.view();
+        let view = lower.views.known_view();
         let permits = |host| view.is_some_and(|view| view.reservations.permit(host, operation));
         let is_reserved = !self.table.host_of(number).is_none_or(permits);
         if is_reserved {
