@@ -26,7 +26,8 @@ pub struct Order {
 
 impl Order {
     /// A primary sends these stamps as one operation. `is_over` says of a write whether nobody
-    /// waits for it any more: then the primary may rewrite what it has left on disks.
+    /// waits for it any more: then the primary may rewrite what it has left on disks. A primary that
+    /// was replaced may still send what its successor has rewritten, by the number that it had.
     ///
     /// # Errors
     /// If it has sent one of them under another number before.
@@ -38,14 +39,13 @@ impl Order {
         is_over: impl Fn(u32) -> bool,
     ) -> Result<(), Violation> {
         let first = cells.first().map(|cell| stamped(*cell).0);
-        first.into_iter().for_each(|write| {
-            self.operations.insert((primary, sequence), write);
-        });
+        let before = first.and_then(|write| self.operations.insert((primary, sequence), write));
         for cell in cells.iter().filter(|cell| **cell != ZERO && **cell != HOLE) {
-            let (_, known) = *self.sent.entry(*cell).or_insert((primary, sequence));
+            let (by, known) = *self.sent.entry(*cell).or_insert((primary, sequence));
+            let is_resend = by != primary && before == Some(stamped(*cell).0);
             if known != sequence && is_over(stamped(*cell).0) {
                 self.sent.insert(*cell, (primary, sequence));
-            } else if known != sequence {
+            } else if known != sequence && !is_resend {
                 return Err(Violation::new(
                     "I10",
                     format!(

@@ -42,3 +42,11 @@ fn a_resend_keeps_its_number() {
     assert!(order.sends(0, Sequence(3), &[stamp(1, 5)], |_| false).is_err());
     assert!(order.sends(0, Sequence(3), &[stamp(1, 5)], |_| true).is_ok(), "it is rewritten");
 }
+
+#[test]
+fn what_another_primary_has_rewritten_keeps_its_number() {
+    let mut order = sent();
+    assert!(order.sends(1, Sequence(9), &[stamp(1, 5)], |_| true).is_ok(), "it is rewritten");
+    assert!(order.sends(0, Sequence(1), &[stamp(1, 5)], |_| false).is_ok(), "a resend");
+    assert!(order.sends(0, Sequence(3), &[stamp(1, 5)], |_| false).is_err());
+}
