@@ -134,7 +134,7 @@ impl Edits {
     /// was wanted again meanwhile is wanted once: otherwise they would be more after each call that
     /// is not answered.
     pub fn put_back(&mut self, edits: Vec<PendingEdit>) {
-        let since = core::mem::replace(&mut self.wanted, Vec::new());
+        let since = core::mem::take(&mut self.wanted);
         for pending in edits.into_iter().chain(since) {
             match pending.command {
                 Some(_) => self.wanted.push(pending),
