@@ -77,7 +77,18 @@ impl Bench {
     }
 
     fn open(&mut self, link: u64, session: u64, opener: Opener) -> Vec<ReplicaEffect<Blank>> {
-        self.step(ReplicaEvent::LinkOpened { link: LinkId(link) });
+        self.open_from(None, link, session, opener)
+    }
+
+    /// Somebody opens a session over a connection from a node.
+    fn open_from(
+        &mut self,
+        from: Option<NodeId>,
+        link: u64,
+        session: u64,
+        opener: Opener,
+    ) -> Vec<ReplicaEffect<Blank>> {
+        self.step(ReplicaEvent::LinkOpened { link: LinkId(link), from });
         self.say(
             link,
             Message::OpenSession {
@@ -397,6 +408,73 @@ fn a_new_session_opens_when_the_old_ones_work_has_ended() {
         bench.open(3, 1, Opener::Primary(OLD)).contains_disconnect(3),
         "an older session does not replace a newer one"
     );
+}
+
+#[test]
+fn whoever_opens_a_session_is_on_the_node_that_has_connected() {
+    let mut bench = Bench::in_view(view(1, OLD));
+    let as_primary = Opener::Primary(OLD);
+    let effects = bench.open_from(Some(NEW.node), 1, 1, as_primary);
+    assert!(effects.contains_disconnect(1), "another node's primary: {effects:?}");
+    assert!(said(&effects).is_empty());
+    // An impostor's session, however new, is not in the way of the real one.
+    assert!(bench.open_from(Some(NEW.node), 2, 9, as_primary).contains_disconnect(2));
+    let effects = bench.open_from(Some(OLD.node), 3, 1, as_primary);
+    assert!(matches!(said(&effects)[..], [Message::SessionOpened { .. }]), "{effects:?}");
+    let effects = bench.open_from(Some(NodeId(7)), 4, 1, Opener::Copier(OTHER));
+    assert!(effects.contains_disconnect(4), "another node's replica: {effects:?}");
+    let effects = bench.open_from(Some(NodeId(2)), 5, 1, Opener::Copier(OTHER));
+    assert!(matches!(said(&effects)[..], [Message::SessionOpened { .. }]), "{effects:?}");
+}
+
+#[test]
+fn a_copier_that_the_view_does_not_have_may_be_newer_and_copies_nothing() {
+    let mut bench = Bench::in_view(view(1, OLD));
+    let stranger = Opener::Copier(ReplicaId(9));
+    let effects = bench.open_from(Some(NodeId(7)), 1, 1, stranger);
+    assert!(matches!(said(&effects)[..], [Message::SessionOpened { .. }]), "{effects:?}");
+    let copy =
+        Message::Copy { generation: Generation(1), token: CopyToken(5), offset: 0, length: 4096 };
+    let effects = bench.say(1, copy);
+    assert!(actions(&effects).is_empty(), "{effects:?}");
+    let refused = Message::Copied { token: CopyToken(5), content: CopyContent::Refused };
+    assert_eq!(said(&effects), [refused]);
+}
+
+#[test]
+fn a_session_that_was_opened_before_the_view_in_which_it_is_anothers_ends() {
+    let without_other = View {
+        mirrors: vec![MirrorView { replicas: vec![ReplicaRecord::first(ME, NodeId(1))] }],
+        ..view(1, OLD)
+    };
+    let mut bench = Bench::in_view(without_other);
+    bench.open(1, 1, Opener::Primary(OLD));
+    bench.open_from(Some(NodeId(7)), 2, u64::MAX, Opener::Copier(OTHER));
+    let saving = ticket(&bench.adopt(1, view(2, OLD)));
+    let effects = bench.disk_done(saving);
+    assert!(effects.contains_disconnect(2), "{effects:?}");
+    // Its number is not in the way of the replica's own session.
+    let effects = bench.open_from(Some(NodeId(2)), 3, 1, Opener::Copier(OTHER));
+    assert!(matches!(said(&effects)[..], [Message::SessionOpened { .. }]), "{effects:?}");
+}
+
+/// A disk that was moved: the primary reaches it in memory if it is on its own node; elsewhere a view
+/// has to say where it is now.
+#[test]
+fn a_replica_copies_from_where_the_view_has_it_or_from_a_primarys_node() {
+    let mut bench = Bench::in_view(view(1, OLD));
+    let copier = Opener::Copier(OTHER);
+    let is_open = |effects: &[ReplicaEffect<Blank>]| {
+        matches!(said(effects)[..], [Message::SessionOpened { .. }])
+    };
+    assert!(is_open(&bench.open_from(Some(OLD.node), 1, 1, copier)));
+    bench.open(2, 1, Opener::Primary(OLD));
+    assert!(bench.open_from(Some(NodeId(3)), 3, 2, copier).contains_disconnect(3));
+    let mut moved = view(2, OLD);
+    moved.relocate(OTHER, NodeId(3)).unwrap();
+    let saving = ticket(&bench.adopt(2, moved));
+    bench.disk_done(saving);
+    assert!(is_open(&bench.open_from(Some(NodeId(3)), 4, 2, copier)));
 }
 
 trait ContainsDisconnect {

@@ -102,7 +102,7 @@ impl Bench {
     /// Somebody connects and, mostly, opens a session.
     fn open_link(&mut self, script: &mut Script<'_>) {
         let link = self.new_link();
-        self.step(ReplicaEvent::LinkOpened { link });
+        self.step(ReplicaEvent::LinkOpened { link, from: None });
         if script.byte() < 32 {
             return;
         }
@@ -305,7 +305,7 @@ impl Bench {
         }
         let opener = Opener::Primary(PRIMARIES[0]);
         let link = self.new_link();
-        self.step(ReplicaEvent::LinkOpened { link });
+        self.step(ReplicaEvent::LinkOpened { link, from: None });
         let session = SessionNumber(u64::MAX);
         let named_incarnations = self.disk.incarnations();
         self.deliver(link, (Message::OpenSession { session, opener, named_incarnations }, None));

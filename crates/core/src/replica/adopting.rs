@@ -99,6 +99,9 @@ impl<P: Payload> Replica<P> {
             data.flush(cx, lower, FlushWaiter::Intents);
         }
         self.sessions.follow(&self.views, cx.now);
+        for impostor in self.sessions.impostors(&self.views) {
+            self.drop_link(cx, impostor);
+        }
         for link in reply_to {
             self.sessions.confirm(cx, &self.views, link, Message::Adopted { generation }, None);
         }

@@ -13,10 +13,13 @@ use crate::view::View;
 /// What happens to a replica.
 #[derive(Debug)]
 pub enum ReplicaEvent<P> {
-    /// Somebody has connected. Who, its first message says.
+    /// Somebody has connected. Who, its first message says, and `from` has to agree with it.
     LinkOpened {
         /// The connection's number.
         link: LinkId,
+        /// The node at its other end, as that has proved; `None` for one in the memory of this
+        /// process.
+        from: Option<NodeId>,
     },
     /// A connection has ended.
     LinkClosed {

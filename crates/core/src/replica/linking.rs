@@ -13,7 +13,7 @@ impl<P: Payload> Replica<P> {
         link: LinkId,
         asked: Asked,
     ) -> Obeyed {
-        match self.sessions.admission(link, &asked) {
+        match self.sessions.admission(&self.views, link, &asked) {
             Admission::Refused => return Err(Violation),
             Admission::InPlaceOf(other) => self.drop_link(cx, other),
             Admission::Free => {}

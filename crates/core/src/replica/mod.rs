@@ -124,7 +124,7 @@ impl<P: Payload> Replica<P> {
         let (me, last_number) = (self.me.clone(), self.last_number);
         let cx = &mut Context { now, me, last_number, effects };
         match event {
-            ReplicaEvent::LinkOpened { link } => self.sessions.opened(link),
+            ReplicaEvent::LinkOpened { link, from } => self.sessions.opened(link, from),
             ReplicaEvent::LinkClosed { link } => self.link_closed(cx, link),
             ReplicaEvent::SourceLink { replica, link } => {
                 let (rebuilds, below) = &mut self.rebuilds();

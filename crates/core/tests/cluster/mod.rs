@@ -502,7 +502,8 @@ impl Cluster {
         let event = if up {
             let link = LinkId(self.number());
             self.links.insert(link, (Near::Primary(primary), replica));
-            self.queue.push_back(Event::Replica(replica, ReplicaEvent::LinkOpened { link }));
+            self.queue
+                .push_back(Event::Replica(replica, ReplicaEvent::LinkOpened { link, from: None }));
             PrimaryEvent::LinkUp { replica, link }
         } else {
             PrimaryEvent::LinkDown { replica, link: None }
@@ -541,8 +542,10 @@ impl Cluster {
                 let link = self.hosts[&replica].up.then(|| LinkId(self.number()));
                 if let Some(link) = link {
                     self.links.insert(link, (Near::Copier(id), replica));
-                    self.queue
-                        .push_back(Event::Replica(replica, ReplicaEvent::LinkOpened { link }));
+                    self.queue.push_back(Event::Replica(
+                        replica,
+                        ReplicaEvent::LinkOpened { link, from: None },
+                    ));
                 }
                 self.queue
                     .push_back(Event::Replica(id, ReplicaEvent::SourceLink { replica, link }));

@@ -64,7 +64,16 @@ impl Cluster {
         let answerer = Party::Replica(dial.replica, self.replicas[dial.replica].starts);
         let link = self.network.connect((dial.from, dial.node), (answerer, to));
         self.queue.push(self.now + back, Event::DialAnswered(dial, Some(link)));
-        self.step_replica(dial.replica, ReplicaEvent::LinkOpened { link });
+        let from = (dial.node != to).then(|| self.identity_of(dial));
+        self.step_replica(dial.replica, ReplicaEvent::LinkOpened { link, from });
+    }
+
+    /// Which node a connection proves to come from: a clone of one proves that it is that.
+    fn identity_of(&self, dial: Dial) -> NodeId {
+        match dial.from {
+            Party::Primary(primary) => self.primaries[primary].id.node,
+            Party::Replica(..) => NodeId(dial.node as u128 + 1),
+        }
     }
 
     pub(super) fn dial_answered(&mut self, dial: Dial, link: Option<LinkId>) {

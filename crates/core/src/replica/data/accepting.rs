@@ -79,6 +79,7 @@ impl<P: Payload> Data<P> {
         let is_source = lower.views.state() == Some(ReplicaState::InSync);
         if !is_source
             || !lower.views.is_current(generation)
+            || !lower.sessions.is_copier_of_the_view(lower.views, link)
             || !is_inside(lower.views, offset, length, MAX_ZERO)
         {
             cx.send(link, Message::Copied { token, content: CopyContent::Refused }, None);

@@ -50,7 +50,8 @@ impl Log {
     ) -> Obeyed {
         sessions.copier_of(link).ok_or(Violation)?;
         let is_source = views.state() == Some(ReplicaState::InSync);
-        let content = if !is_source || !views.is_current(generation) {
+        let is_member = sessions.is_copier_of_the_view(views, link);
+        let content = if !is_source || !is_member || !views.is_current(generation) {
             MissingContent::Refused
         } else if let Some(blocks) = self.missing.of(replica) {
             match blocks.page_from(page) {

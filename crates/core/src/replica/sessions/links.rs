@@ -5,16 +5,25 @@ use std::collections::BTreeMap;
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::Opener;
+use crate::view::View;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(in crate::replica) struct Links {
-    sessions: BTreeMap<LinkId, Session>,
+    ends: BTreeMap<LinkId, OtherEnd>,
     /// Whether one of them may be waiting.
     may_wait: bool,
 }
 
-/// What is known of the other end of a link.
+/// The other end of a link.
+#[derive(Debug, Clone, Copy)]
+struct OtherEnd {
+    /// Its node, as the connection has proved; `None`: in the memory of this process.
+    node: Option<NodeId>,
+    session: Session,
+}
+
+/// What the other end of a link has said.
 #[derive(Debug, Clone, Copy)]
 enum Session {
     /// It has not said who it is.
@@ -43,28 +52,66 @@ pub(in crate::replica) enum Admission {
     Free,
     /// Yes, in place of its opener's older one over this link.
     InPlaceOf(LinkId),
-    /// No: this link has one already, or its opener a newer one.
+    /// No: this link has one already, or its opener a newer one, or the opener is somebody else
+    /// than the connection shows (rule W8).
     Refused,
 }
 
+impl OtherEnd {
+    /// Whether the node of a primary, or of a replica that copies, is the one that has connected.
+    /// A view without the replica may be older than it.
+    fn may_be(&self, opener: Opener, view: &View) -> bool {
+        match opener {
+            Opener::Primary(primary) => self.is_on(primary.node),
+            Opener::Copier(replica) => {
+                view.replica(replica).is_none() || self.is_copier(replica, view)
+            }
+        }
+    }
+
+    /// Whether this replica of the view copies: from its node, or from a primary's, which reaches in
+    /// its memory whatever is open there, also a disk that came from another node, and may read
+    /// everything besides.
+    fn is_copier(&self, replica: ReplicaId, view: &View) -> bool {
+        let record = view.replica(replica).map(|(_, record)| record);
+        record.is_some_and(|record| {
+            self.is_on(record.node) || view.primaries.iter().any(|it| self.is_on(it.id.node))
+        })
+    }
+
+    /// Who it says that it is.
+    fn claims(&self) -> Option<Opener> {
+        match self.session {
+            Session::New => None,
+            Session::Waiting(asked) => Some(asked.opener),
+            Session::Open(_, opener) => Some(opener),
+        }
+    }
+
+    fn is_on(&self, node: NodeId) -> bool {
+        self.node.is_none_or(|its| its == node)
+    }
+}
+
 impl Links {
-    /// Somebody has connected.
-    pub fn opened(&mut self, link: LinkId) {
-        self.sessions.insert(link, Session::New);
+    /// Somebody has connected, from this node (`None`: in memory).
+    pub fn opened(&mut self, link: LinkId, node: Option<NodeId>) {
+        self.ends.insert(link, OtherEnd { node, session: Session::New });
     }
 
     /// A link has closed, and with it its session.
     pub fn closed(&mut self, link: LinkId) {
-        self.sessions.remove(&link);
+        self.ends.remove(&link);
     }
 
     /// Whether a session that is asked for may begin.
-    pub fn admission(&self, link: LinkId, asked: &Asked) -> Admission {
-        if !matches!(self.sessions.get(&link), Some(Session::New)) {
+    pub fn admission(&self, view: &View, link: LinkId, asked: &Asked) -> Admission {
+        let Some(end) = self.ends.get(&link) else { return Admission::Refused };
+        if !matches!(end.session, Session::New) || !end.may_be(asked.opener, view) {
             return Admission::Refused;
         }
-        let older = self.sessions.iter().find_map(|(other, session)| match session {
-            Session::Open(number, opener) if *opener == asked.opener => Some((*other, *number)),
+        let older = self.ends.iter().find_map(|(other, end)| match end.session {
+            Session::Open(number, opener) if opener == asked.opener => Some((*other, number)),
             Session::Waiting(other_asked) if other_asked.opener == asked.opener => {
                 Some((*other, other_asked.session))
             }
@@ -79,7 +126,7 @@ impl Links {
 
     /// A session waits from now on until it can be answered.
     pub fn wait(&mut self, link: LinkId, asked: Asked) {
-        self.sessions.insert(link, Session::Waiting(asked));
+        self.set(link, Session::Waiting(asked));
         self.may_wait = true;
     }
 
@@ -90,15 +137,15 @@ impl Links {
 
     /// The sessions that wait.
     pub fn waiting(&self) -> impl Iterator<Item = (LinkId, Asked)> {
-        self.sessions.iter().filter_map(|(link, session)| match session {
-            Session::Waiting(asked) => Some((*link, *asked)),
+        self.ends.iter().filter_map(|(link, end)| match end.session {
+            Session::Waiting(asked) => Some((*link, asked)),
             Session::New | Session::Open(..) => None,
         })
     }
 
     /// A session that waited is answered.
     pub fn open(&mut self, link: LinkId, asked: &Asked) {
-        self.sessions.insert(link, Session::Open(asked.session, asked.opener));
+        self.set(link, Session::Open(asked.session, asked.opener));
     }
 
     /// All are answered that could be.
@@ -109,9 +156,9 @@ impl Links {
 
     /// The opener of the open session on a link.
     pub fn opener(&self, link: LinkId) -> Option<Opener> {
-        match self.sessions.get(&link) {
-            Some(Session::Open(_, opener)) => Some(*opener),
-            Some(Session::New | Session::Waiting(_)) | None => None,
+        match self.ends.get(&link)?.session {
+            Session::Open(_, opener) => Some(opener),
+            Session::New | Session::Waiting(_) => None,
         }
     }
 
@@ -131,11 +178,40 @@ impl Links {
         }
     }
 
+    /// The links over which somebody has opened a session as a replica that is elsewhere by this
+    /// view, which is another one since.
+    pub fn impostors(&self, view: &View) -> impl Iterator<Item = LinkId> {
+        self.ends
+            .iter()
+            .filter(|(_, end)| end.claims().is_some_and(|opener| !end.may_be(opener, view)))
+            .map(|(link, _)| *link)
+    }
+
+    /// Panics if a session is open, or waits, in another's name (rule W8).
+    pub fn check_invariants(&self, view: &View) {
+        assert!(self.impostors(view).next().is_none(), "W8: a session in another's name");
+    }
+
+    /// Whether a view has the copier of a link, on the node at the link's other end.
+    pub fn is_copier_of(&self, view: &View, link: LinkId) -> bool {
+        let end = self.ends.get(&link);
+        end.zip(self.copier_of(link)).is_some_and(|(end, copier)| end.is_copier(copier, view))
+    }
+
     /// The primaries with open sessions, with their links.
     pub fn open_primaries(&self) -> impl Iterator<Item = (LinkId, PrimaryId)> {
-        self.sessions.iter().filter_map(|(link, session)| match session {
-            Session::Open(_, Opener::Primary(primary)) => Some((*link, *primary)),
+        self.ends.iter().filter_map(|(link, end)| match end.session {
+            Session::Open(_, Opener::Primary(primary)) => Some((*link, primary)),
             _ => None,
         })
+    }
+
+    /// What the other end of a link has said last. Its link is there: the session came over it.
+    fn set(&mut self, link: LinkId, session: Session) {
+        let end = self.ends.get_mut(&link);
+        debug_assert!(end.is_some(), "a session on a link that nobody has opened");
+        if let Some(end) = end {
+            end.session = session;
+        }
     }
 }

@@ -49,9 +49,9 @@ impl Sessions {
         }
     }
 
-    /// Somebody has connected.
-    pub fn opened(&mut self, link: LinkId) {
-        self.links.opened(link);
+    /// Somebody has connected, from this node (`None`: in memory).
+    pub fn opened(&mut self, link: LinkId, from: Option<NodeId>) {
+        self.links.opened(link, from);
     }
 
     /// A link has closed, and with it its session.
@@ -59,9 +59,9 @@ impl Sessions {
         self.links.closed(link);
     }
 
-    /// Whether a session that is asked for may begin.
-    pub fn admission(&self, link: LinkId, asked: &Asked) -> Admission {
-        self.links.admission(link, asked)
+    /// Whether a session that is asked for may begin (rule W8).
+    pub fn admission(&self, views: &Views, link: LinkId, asked: &Asked) -> Admission {
+        self.links.admission(views.view(), link, asked)
     }
 
     /// A session waits from now on until it can be [answered](Self::answer).
@@ -97,6 +97,12 @@ impl Sessions {
     /// The replica that copies from this one over a link.
     pub fn copier_of(&self, link: LinkId) -> Option<ReplicaId> {
         self.links.copier_of(link)
+    }
+
+    /// Whether the adopted view has the copier of a link, on the node at the link's other end
+    /// (rule W8).
+    pub fn is_copier_of_the_view(&self, views: &Views, link: LinkId) -> bool {
+        self.links.is_copier_of(views.view(), link)
     }
 
     /// The primaries with open sessions, with their links.
@@ -290,8 +296,15 @@ impl Sessions {
         }
     }
 
-    /// Panics if something of cluster locks does not hold beside this view.
+    /// The links whose sessions were opened in the name of a replica that is elsewhere by the view
+    /// that is adopted now (rule W8).
+    pub fn impostors(&self, views: &Views) -> Vec<LinkId> {
+        self.links.impostors(views.view()).collect()
+    }
+
+    /// Panics if something of sessions or of cluster locks does not hold beside this view.
     pub fn check_invariants(&self, views: &Views) {
+        self.links.check_invariants(views.view());
         self.cluster_locks.check_invariants(views.view());
     }
 }

@@ -77,7 +77,7 @@ impl Links {
             link.join(theirs);
         }
         let link = LinkId(theirs.number());
-        cx.queue(Work::Replica(host, ReplicaEvent::LinkOpened { link }));
+        cx.queue(Work::Replica(host, ReplicaEvent::LinkOpened { link, from: None }));
         cx.queue(reached(call, Some(LinkId(ours.number()))));
     }
 
@@ -116,7 +116,8 @@ impl Links {
         let socket = Box::new(Socket::new(connection, cx.pool(), Some(budget)));
         let transport = Transport::Socket(socket, peer);
         let link = self.open(cx, Link::of_called(volume, called, transport));
-        cx.queue(Work::Replica(called.1, ReplicaEvent::LinkOpened { link }));
+        let from = Some(peer);
+        cx.queue(Work::Replica(called.1, ReplicaEvent::LinkOpened { link, from }));
     }
 
     /// Begins to read from an end over a socket.

@@ -41,7 +41,7 @@ impl Bench {
         let (call, host) = (self.call(), self.keys[1]);
         self.links.join(&mut self.cx, call, host);
         let theirs = match self.cx.next_work() {
-            Some(Work::Replica(_, ReplicaEvent::LinkOpened { link })) => link,
+            Some(Work::Replica(_, ReplicaEvent::LinkOpened { link, from: None })) => link,
             _ => panic!("the replica hears first that there is a link"),
         };
         let ours = match self.cx.next_work() {
@@ -146,4 +146,16 @@ fn the_connections_with_a_node_end_when_it_is_removed() {
     assert!(matches!(bench.told.try_recv(), Ok(EngineEvent::LinkClosed { volume: VOLUME, .. })));
     assert_eq!(peer.read(&mut [0]).expect("reads"), 0, "the connection is closed");
     assert!(bench.links.status_of(VOLUME).is_empty());
+}
+
+#[test]
+fn a_replica_hears_which_node_has_connected() {
+    let mut bench = Bench::new();
+    let (_peer, connection) = UnixStream::pair().expect("two sockets");
+    let (connection, called) = (OwnedFd::from(connection).into(), (REPLICA, bench.keys[1]));
+    bench.links.accept(&mut bench.cx, VOLUME, called, NODE, connection);
+    match bench.cx.next_work() {
+        Some(Work::Replica(_, ReplicaEvent::LinkOpened { from: Some(NODE), .. })) => {}
+        _ => panic!("the node is that of the connection"),
+    }
 }

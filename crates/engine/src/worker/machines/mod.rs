@@ -189,7 +189,7 @@ impl Machines {
     fn step_replica(&mut self, cx: &mut Context, key: Key, event: ReplicaEvent<Buffer>) {
         // What came over a link that has been closed meanwhile is not heard any more.
         match &event {
-            ReplicaEvent::Message { link, .. } | ReplicaEvent::LinkOpened { link }
+            ReplicaEvent::Message { link, .. } | ReplicaEvent::LinkOpened { link, .. }
                 if !self.links.has(*link) =>
             {
                 return;
