@@ -587,8 +587,15 @@ fn read_in(messages: &[Message]) -> Option<(Sequence, Generation)> {
 /// nothing of a newer one.
 #[test]
 fn what_is_refused_for_the_view_that_is_being_adopted_needs_no_coordinator() {
+    refused_while_adopting(|before| before);
+    // It has adopted it from another primary, and the answer to this one is on its way.
+    refused_while_adopting(Generation::next);
+}
+
+fn refused_while_adopting(adopted: impl FnOnce(Generation) -> Generation) {
     let mut bench = Bench::serving();
     let before = bench.newest.generation;
+    let adopted = adopted(before);
     let read = bench.request(Operation::Read { offset: 0, length: 4096 });
     let (sequence, generation) = read_in(&read).expect("it is sent");
     assert_eq!(generation, before);
@@ -597,7 +604,8 @@ fn what_is_refused_for_the_view_that_is_being_adopted_needs_no_coordinator() {
     bench.step(PrimaryEvent::Command { id: CommandId(1), command });
     assert_eq!(bench.newest.generation, before.next());
     bench.is_away = true;
-    bench.say(SOURCE, Message::Refused { adopted: before, sequence: Some(sequence) });
+    bench.say(SOURCE, Message::Refused { adopted, sequence: Some(sequence) });
+    bench.tick();
     assert_eq!(bench.unanswered, [], "the coordinator is not asked");
     let generation = before.next();
     let mut effects = bench.say(SOURCE, Message::Adopted { generation });

@@ -97,6 +97,11 @@ impl Calls {
         self.under_way.is_some()
     }
 
+    /// Whether the view is being read.
+    pub fn is_reading(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|call| matches!(call.kind, CallKind::Read))
+    }
+
     /// Whether a call may begin.
     pub fn may_begin(&self, now: Instant) -> bool {
         self.under_way.is_none() && now >= self.retry_at

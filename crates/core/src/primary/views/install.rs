@@ -167,10 +167,11 @@ impl Views {
         self.adoption.end_takeover()
     }
 
-    /// Whether a replica refuses operations because it has still to adopt the present view: they
-    /// were sent by the one before, and are sent again when it has.
+    /// Whether a replica refuses operations because it has still to adopt the present view, or has
+    /// adopted it just now, perhaps from another primary: they were sent by the one before, and are
+    /// sent again when all have adopted the present one.
     pub fn expects_refusal(&self, replica: ReplicaId, adopted: Generation) -> bool {
-        self.adoption.awaits(replica) && adopted < self.generation()
+        self.adoption.awaits(replica) && adopted <= self.generation()
     }
 
     /// A replica has adopted another generation than that of a message. `operation`: the message

@@ -100,8 +100,8 @@ impl<P: Payload> Parts<P> {
     }
 }
 
-/// Whether a read waits until the newest view is known: a replica that had adopted the present one
-/// has refused it.
+/// Whether a read waits until the newest view is known: a replica has refused it that was not just
+/// adopting the present one. For a swap it does not wait.
 pub(super) fn awaits_newest_view<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
-    part.was_refused() && (below.views.wants_newest() || below.views.calls().is_under_way())
+    part.was_refused() && (below.views.wants_newest() || below.views.calls().is_reading())
 }
