@@ -43,7 +43,7 @@ fn one_seed_gives_one_history() {
     }
 }
 
-/// Within so many seeds a canary is found; the last one, `CountOnLonger`, in seed 220 today.
+/// Within so many seeds each canary is found; docs/simulator.md says in which.
 const MAX_SEEDS: u64 = 1000;
 
 /// Which oracle finds a fault, in which seed, and after how many operations in all.
