@@ -42,3 +42,17 @@ fn a_file_is_refused_as_the_node_would_refuse_it() {
         assert!(why(&run).contains(words), "{lines}: {run:?}");
     }
 }
+
+#[test]
+fn what_keeps_no_node_from_starting_is_a_warning() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.toml");
+    let (state, run) = (place.path().join("state"), place.path().join("run"));
+    let api = "[api]\noperate = [\"@no-such-group\"]\n";
+    std::fs::write(&file, format!("state = {state:?}\nruntime = {run:?}\n{api}")).unwrap();
+    let checked = evenkeel(&["config", "check"], &file);
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    assert!(text.starts_with(&format!("{}: good\n", file.display())), "{text}");
+    assert!(text.contains("api.operate: \"@no-such-group\" gives nobody that right"), "{text}");
+}

@@ -12,8 +12,15 @@ use crate::config::{Address, Config};
 use crate::files::own_directory::{exposed, refusal};
 use crate::peer::tls;
 
-/// What keeps a node from starting with this configuration on this machine, or from doing all that
-/// it says, a sentence each.
+/// What is probably not meant so, and keeps no node from starting: whom `[api]` names and nobody is. A
+/// sentence each.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    Rights::new(&config.api).unknown()
+}
+
+/// What keeps a node from starting with this configuration on this machine, or from listening as it
+/// says, a sentence each.
 /// Whether its ports are free is seen only at the start.
 #[must_use]
 pub fn problems(config: &Config) -> Vec<String> {
@@ -27,7 +34,6 @@ pub fn problems(config: &Config) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
-    problems.extend(Rights::new(&config.api).unknown());
     if config.coordinator.here {
         problems.extend(certificates::unproved(config));
     }

@@ -43,7 +43,7 @@ view = ["$viewer", "no-such-user"]
 operate = ["$operator"]
 administer = ["3000000003"]
 TOML
-"$evenkeel" config check "$work/n1/evenkeel.toml" > "$work/answer" 2>&1 && die "config check: $(cat "$work/answer")"
+"$evenkeel" config check "$work/n1/evenkeel.toml" > "$work/answer" 2>&1 || die "config check: $(cat "$work/answer")"
 grep -qF '"no-such-user" gives nobody that right' "$work/answer" || die "config check: $(cat "$work/answer")"
 start_node 1
 [ "$(stat -c %a "$work/n1/run/api.sock")" = 666 ] || die "the socket's mode is $(stat -c %a "$work/n1/run/api.sock")"

@@ -11,7 +11,7 @@ use super::Context;
 use crate::args::{ConfigCommand, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{phrases, say};
 
 /// Runs one of `evenkeel config …`.
 ///
@@ -27,7 +27,8 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Result<(), Failure> {
                 return Err(unusable(&origin, &problems));
             }
             if !context.global.quiet {
-                say(&format!("{origin}: good\n"));
+                let warnings = evenkeel_node::preflight::warnings(&config);
+                say(&format!("{origin}: good\n{}", phrases::warnings(&warnings)));
             }
         }
         ConfigCommand::Show(args) => show(context, args)?,

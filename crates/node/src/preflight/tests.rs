@@ -26,14 +26,12 @@ fn what_a_node_would_not_start_with_is_told() {
         key: path("none.key"),
         authority: None,
     });
-    config.api.operate = vec!["@no-such-group".into()];
     config.metrics.listen = Some("no.such.host.invalid".into());
     config.state = path("file").join("state");
     let told = problems(&config);
     let expected = [
         format!("peer.tls: {}", path("missing.pem").display()),
         format!("nbd.tls: {}", path("none.pem").display()),
-        "api.operate: \"@no-such-group\" gives nobody that right".into(),
         "metrics.listen = \"no.such.host.invalid\": ".into(),
         format!(
             "state = {:?} cannot be used: {} is no directory",
@@ -45,4 +43,16 @@ fn what_a_node_would_not_start_with_is_told() {
     for (told, expected) in told.iter().zip(expected) {
         assert!(told.starts_with(&expected), "{told} is not {expected}");
     }
+}
+
+#[test]
+fn an_unknown_user_is_warned_of_and_keeps_no_node_from_starting() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = good(directory.path());
+    assert_eq!(warnings(&config), Vec::<String>::new());
+    config.api.operate = vec!["@no-such-group".into()];
+    let told = warnings(&config);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("api.operate: \"@no-such-group\" gives nobody that right"));
+    assert_eq!(problems(&config), Vec::<String>::new());
 }
