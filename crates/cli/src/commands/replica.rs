@@ -1,7 +1,9 @@
 //! `evenkeel replica …`
 
 use evenkeel_api::routes;
-use evenkeel_api::types::{AddReplicaRequest, ReplicaStatus, VolumeAnswer};
+use evenkeel_api::types::{
+    AddReplicaRequest, ReplicaStatus, StatusSource, VolumeAnswer, VolumeStatus,
+};
 
 use super::agree::{self, Question, agree};
 use super::wait::Goal;
@@ -158,21 +160,18 @@ fn send(
 pub fn identity(context: &Context, volume: &str, named: &str) -> Result<String, Failure> {
     let path = routes::fill(routes::VOLUME, &[volume]);
     let answer: VolumeAnswer = context.client.fetch(&path)?;
-    let replicas: Vec<&ReplicaStatus> =
-        answer.volume.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
-    choose(&replicas, volume, named).map(|chosen| chosen.id.clone())
+    let mut answered = answer.volume;
+    volume.clone_into(&mut answered.name);
+    choose(&answered, named).map(|chosen| chosen.id.clone())
 }
 
 /// The replica that a person means by a node, `NODE:DISK`, or the beginning of an identity.
-fn choose<'a>(
-    replicas: &[&'a ReplicaStatus],
-    volume: &str,
-    named: &str,
-) -> Result<&'a ReplicaStatus, Failure> {
+fn choose<'a>(status: &'a VolumeStatus, named: &str) -> Result<&'a ReplicaStatus, Failure> {
+    let volume = &status.name;
+    let replicas: Vec<_> = status.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
     let means = |replica: &ReplicaStatus| {
-        let disk = replica.disk.as_deref().unwrap_or_default();
         replica.node.name == named
-            || format!("{}:{disk}", replica.node.name) == named
+            || replica.place() == named
             || (named.len() >= 4 && replica.id.starts_with(named))
     };
     let found: Vec<_> = replicas.iter().filter(|replica| means(replica)).collect();
@@ -182,6 +181,18 @@ fn choose<'a>(
     };
     match found[..] {
         [one] => Ok(one),
+        [] if is_unknown(status, named) => Err(Failure::new(
+            format!("cannot tell which replica of volume `{volume}` is `{named}`"),
+            format!(
+                "the coordinator cannot be reached, and what is known here is old: {}",
+                names()
+            ),
+        )
+        .exit(Exit::Unreachable)
+        .advise(
+            "start the coordinator's node, or repair the network to it, and try again; or name the \
+             replica by its node or the first digits of its identity",
+        )),
         [] => Err(Failure::new(format!("volume `{volume}` has no replica `{named}`"), names())
             .exit(Exit::NotFound)
             .advise("name one by its node, NODE:DISK, or the first digits of its identity")),
@@ -189,6 +200,17 @@ fn choose<'a>(
             .exit(Exit::Usage)
             .advise("name one by NODE:DISK or the first digits of its identity")),
     }
+}
+
+/// Whether a replica may be named so without that being known here: the coordinator knows the disks
+/// of replicas, and which ones there are by now.
+fn is_unknown(status: &VolumeStatus, named: &str) -> bool {
+    let on_node = |replica: &ReplicaStatus| {
+        named.split_once(':').is_some_and(|(node, _)| node == replica.node.name)
+    };
+    let mut replicas = status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
+    let has_no_disk = replicas.any(|replica| replica.disk.is_none() && on_node(replica));
+    has_no_disk || status.source == StatusSource::Replica
 }
 
 fn name(replica: &ReplicaStatus) -> String {
