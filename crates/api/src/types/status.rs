@@ -181,9 +181,12 @@ pub struct VolumeStatus {
     /// Ranges that a replica could not read since it was attached, and that were rewritten there.
     pub rewritten: Option<u64>,
     /// Requests of clients that the node where it is attached, or was last, answered with an error
-    /// since then.
+    /// since it was attached there.
     #[serde(default)]
     pub failed: Vec<FailedRequests>,
+    /// The same of earlier uses of the volume on that node, since the start of its daemon.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_before: Vec<FailedRequests>,
     /// Devices on the node that is asked from which the volume was taken away, and that somebody
     /// has mounted or open there: whoever uses them gets errors, until they are unmounted and
     /// closed.
@@ -319,6 +322,17 @@ pub struct MirrorStatus {
     /// the node that tells the status knows. New copies may go there, where there are disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_nodes: Option<usize>,
+}
+
+impl MirrorStatus {
+    /// Whether an in-sync replica answers, or may: others can copy from it.
+    #[must_use]
+    pub fn has_source(&self) -> bool {
+        let is_source = |replica: &ReplicaStatus| {
+            replica.state == ReplicaState::InSync && replica.reach != ReplicaReach::Unreachable
+        };
+        self.replicas.iter().any(is_source)
+    }
 }
 
 /// A copy that left a mirror with its node.

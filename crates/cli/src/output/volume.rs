@@ -28,7 +28,7 @@ use super::{Painted as _, span};
 /// `[UU_] degraded, serving: the replica on n3 is stale`.
 pub fn line(volume: &VolumeStatus) -> String {
     let reason = volume.reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    let (word, state) = (health_word(volume), state_word(volume.state));
+    let (word, state) = (health_word(volume), state_word(volume));
     format!("{} {word}, {state}{reason}", summary(volume))
 }
 
@@ -39,7 +39,7 @@ pub fn status(volume: &VolumeStatus) -> String {
         volume.name.bold(),
         painted(&summary(volume), volume.health),
         painted(&health_word(volume), volume.health),
-        state(volume.state),
+        state(volume),
     );
     if let Some(reason) = &volume.reason {
         text.push_str(&format!("  why       {reason}\n"));
@@ -56,6 +56,12 @@ pub fn status(volume: &VolumeStatus) -> String {
     }
     for failed in &volume.failed {
         text.push_str(&format!("  failed    {}\n", failures::line(failed).bad()));
+    }
+    for failed in &volume.failed_before {
+        text.push_str(&format!(
+            "  earlier   failed, before it was attached: {}\n",
+            failures::line(failed)
+        ));
     }
     if let Some(verified) = &volume.verify {
         text.push_str(&format!("  verify    {}\n", verdict(verified, volume)));

@@ -1,6 +1,6 @@
 //! Requests of clients that were answered with an error, for the log, the events, the status and the
-//! metrics. What failed is known until somebody attaches the volume here again to be used, or the
-//! daemon ends; the metrics count on until the daemon ends.
+//! metrics, until the daemon ends. The status tells what failed since somebody attached the volume here
+//! to be used apart from what failed before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -109,6 +109,13 @@ impl Failed {
         by_name
     }
 
+    /// What failed before somebody attached it to be used now, since the daemon's start.
+    pub(super) fn earlier(&self, node: &str, volume: VolumeId) -> Vec<FailedRequests> {
+        let volumes = lock(&self.0);
+        let earlier = volumes.get(&volume).map(|known| &*known.earlier).unwrap_or_default();
+        earlier.iter().map(|failure| described(node, failure)).collect()
+    }
+
     /// What has failed, as far as it was told; `node` is the name of this one.
     pub(super) fn of(&self, node: &str, volume: VolumeId) -> Vec<FailedRequests> {
         let failed = lock(&self.0).get(&volume).map(OfVolume::all).unwrap_or_default();
@@ -126,10 +133,15 @@ impl Failed {
         known.beside(of_primary.iter()).iter().map(|failure| described(node, failure)).collect()
     }
 
-    fn note(&self, volume: VolumeId, name: &str, failure: Failure) {
+    /// `name`: what it is called, if it is attached still.
+    fn note(&self, volume: VolumeId, name: Option<&str>, failure: Failure) {
         let mut volumes = lock(&self.0);
         let known = volumes.entry(volume).or_default();
-        name.clone_into(&mut known.name);
+        match name {
+            Some(name) => name.clone_into(&mut known.name),
+            None if known.name.is_empty() => known.name = volume.to_string(),
+            None => {}
+        }
         let known = &mut known.of_primary;
         match known.iter_mut().find(|f| is_same(f, &failure)) {
             Some(before) => *before = failure,
@@ -163,8 +175,9 @@ impl Volumes {
     /// Requests have failed: for the log, and for the volume's events.
     pub fn requests_failed(&self, node: &Arc<Node>, volume: VolumeId, failure: Failure) {
         let attached = self.get(volume);
-        let name = attached.as_ref().map_or_else(|| volume.to_string(), |a| a.name().to_owned());
-        self.failed.note(volume, &name, failure);
+        let called = attached.as_ref().map(|attached| attached.name());
+        self.failed.note(volume, called, failure);
+        let name = called.map_or_else(|| volume.to_string(), str::to_owned);
         let message = sentence(&failure);
         tracing::warn!(volume = name, cause = cause(failure.error), "{message}");
         if let Some(attached) = attached {
@@ -242,21 +255,36 @@ mod tests {
     #[test]
     fn what_failed_is_known_until_the_volume_is_used_again() {
         let failed = Failed::default();
-        failed.note(VolumeId(1), "web", failure(1, 5));
-        failed.note(VolumeId(1), "web", failure(7, 9));
+        failed.note(VolumeId(1), Some("web"), failure(1, 5));
+        failed.note(VolumeId(1), Some("web"), failure(7, 9));
         let told = failed.of("n1", VolumeId(1));
         assert_eq!((told.len(), told[0].count, told[0].last), (1, 7, 9));
         assert_eq!(told[0].cause, "no-coordinator");
         let why = "a replica had to leave the view, and the coordinator did not answer node n1";
         assert_eq!(told[0].why, why, "it is past, and no advice");
+        assert!(failed.earlier("n1", VolumeId(1)).is_empty());
         failed.forget(VolumeId(1));
         assert!(failed.of("n1", VolumeId(1)).is_empty());
+        let earlier = failed.earlier("n1", VolumeId(1));
+        assert_eq!((earlier.len(), earlier[0].count, earlier[0].last), (1, 7, 9), "with its time");
+    }
+
+    #[test]
+    fn what_fails_when_a_volume_is_taken_away_counts_by_its_name() {
+        let failed = Failed::default();
+        failed.note(VolumeId(1), Some("web"), failure(1, 5));
+        failed.note(VolumeId(1), None, failure(2, 6));
+        let all = failed.since_start(std::iter::empty());
+        assert_eq!(all["web"][0].count, 2, "{all:?}");
+        failed.note(VolumeId(2), None, failure(1, 5));
+        let id = VolumeId(2).to_string();
+        assert_eq!(failed.since_start(std::iter::empty())[&id][0].count, 1);
     }
 
     #[test]
     fn the_metrics_count_on_when_a_volume_is_detached_and_used_again() {
         let failed = Failed::default();
-        failed.note(VolumeId(1), "web", failure(7, 9));
+        failed.note(VolumeId(1), Some("web"), failure(7, 9));
         let count = || {
             let all = failed.since_start([(VolumeId(1), "web", Vec::new())].into_iter());
             all["web"].iter().map(|failure| failure.count).sum::<u64>()
@@ -264,12 +292,12 @@ mod tests {
         assert_eq!(count(), 7);
         failed.forget(VolumeId(1));
         assert_eq!(count(), 7, "it is used again");
-        failed.note(VolumeId(1), "web", failure(2, 20));
+        failed.note(VolumeId(1), Some("web"), failure(2, 20));
         failed.begin_anew(VolumeId(1));
-        failed.note(VolumeId(1), "web", failure(1, 30));
+        failed.note(VolumeId(1), Some("web"), failure(1, 30));
         assert_eq!(count(), 10);
         // One of the same name, as after a deletion, has no line of its own.
-        failed.note(VolumeId(2), "web", failure(1, 40));
+        failed.note(VolumeId(2), Some("web"), failure(1, 40));
         assert_eq!(count(), 11);
         let renamed = failed.since_start([(VolumeId(1), "www", Vec::new())].into_iter());
         assert_eq!((renamed["www"][0].count, renamed["web"][0].count), (10, 1));
@@ -287,17 +315,17 @@ mod tests {
         let failed = Failed::default();
         failed.begin_anew(VolumeId(1));
         assert!(failed.of("n1", VolumeId(1)).is_empty());
-        failed.note(VolumeId(1), "web", failure(7, 9));
+        failed.note(VolumeId(1), Some("web"), failure(7, 9));
         failed.begin_anew(VolumeId(1));
         let count = || failed.of("n1", VolumeId(1)).iter().map(|told| told.count).sum::<u64>();
         assert_eq!(count(), 7);
-        failed.note(VolumeId(1), "web", failure(1, 20));
-        failed.note(VolumeId(1), "web", failure(2, 21));
+        failed.note(VolumeId(1), Some("web"), failure(1, 20));
+        failed.note(VolumeId(1), Some("web"), failure(2, 21));
         assert_eq!(count(), 9);
         let told = &failed.of("n1", VolumeId(1))[0];
         assert_eq!((told.first, told.last), (9, 21));
         failed.begin_anew(VolumeId(1));
-        failed.note(VolumeId(1), "web", failure(1, 30));
+        failed.note(VolumeId(1), Some("web"), failure(1, 30));
         assert_eq!(count(), 10);
     }
 
@@ -305,7 +333,7 @@ mod tests {
     fn of_too_many_volumes_the_oldest_is_forgotten() {
         let failed = Failed::default();
         for volume in 0..=MAX_VOLUMES as u128 {
-            failed.note(VolumeId(volume), "web", failure(1, 1000 - volume as u64));
+            failed.note(VolumeId(volume), Some("web"), failure(1, 1000 - volume as u64));
         }
         assert!(
             failed.of("n1", VolumeId(MAX_VOLUMES as u128)).is_empty(),

@@ -147,7 +147,7 @@ async fn of_all(
         }
     }
     let heard = hearing::ask(node, untold.iter().map(|found| &found.view), false).await;
-    volumes.extend(untold.iter().map(|f| of_view(node, &f.stored, &f.view, &heard)));
+    volumes.extend(untold.iter().map(|f| of_view(node, &f.stored, &f.view, &heard, None)));
     Ok(volumes)
 }
 
@@ -213,7 +213,7 @@ pub async fn one(
         Err(e) if e.code == ErrorCode::NoCoordinator && !forwarded => {
             match known::one(node, volume).await {
                 Some(status) => Ok(status),
-                None => Err(known::ask_elsewhere(node, volume, e).await),
+                None => known::elsewhere(node, volume, e).await,
             }
         }
         Err(e) => Err(e),
@@ -227,7 +227,12 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
         return status;
     }
     let heard = hearing::ask(node, [&found.view], forwarded).await;
-    of_view(node, &found.stored, &found.view, &heard)
+    let is_detached = found.view.primaries.is_empty();
+    let last = match is_detached && !forwarded {
+        true => primaries::told_where_used(node, &found.stored.record).await,
+        false => None,
+    };
+    of_view(node, &found.stored, &found.view, &heard, last)
 }
 
 /// From a view that a replica has adopted, as an account of one; it may have been replaced since.
@@ -244,10 +249,21 @@ pub(super) fn of_adopted(
     status
 }
 
-/// From the coordinator's view, and what the nodes of its replicas have answered.
-fn of_view(node: &Node, stored: &StoredVolume, view: &View, heard: &Heard) -> VolumeStatus {
+/// From the coordinator's view, and what the nodes of its replicas have answered. `last`: what the
+/// node says on which it was attached last, which has counted what failed there.
+fn of_view(
+    node: &Node,
+    stored: &StoredVolume,
+    view: &View,
+    heard: &Heard,
+    last: Option<VolumeStatus>,
+) -> VolumeStatus {
     let record = &stored.record;
     let mut status = base(node, record, view);
+    if let Some(last) = last {
+        status.failed.extend(last.failed);
+        status.failed_before.extend(last.failed_before);
+    }
     status.wanted_on = wanted::on(node, record, view);
     let account = match status.primaries.first() {
         None if record.stopped => Account::Stopped(record.name.clone()),
@@ -326,6 +342,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         reservation: reserved::told(node, &view.reservations),
         rewritten: None,
         failed: node.volumes.failed.of(&node.identity.name, view.volume),
+        failed_before: node.volumes.failed.earlier(&node.identity.name, view.volume),
         dead_devices: Vec::new(),
         exports: Vec::new(),
         events: Vec::new(),

@@ -430,3 +430,19 @@ async fn without_the_coordinator_a_node_tells_what_its_replicas_know() {
     assert!(web["do"].as_str().unwrap().starts_with(&ask), "{web:#}");
     assert_eq!(nodes[2].get("/v1/volumes").await["volumes"], json!([]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_a_replica_tells_what_the_primary_says_while_the_coordinator_is_away() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[1].attach("web").await;
+    nodes[0].crash().await;
+    nodes[2].until("/v1/volumes", |v| v["complete"] == false).await;
+    let told = nodes[2].get("/v1/volumes/web").await;
+    let volume = &told["volume"];
+    assert_eq!((&volume["source"], &volume["state"]), (&json!("primary"), &json!("serving")));
+    assert_eq!(volume["primaries"][0]["node"]["name"], "b", "{told:#}");
+    assert_eq!(volume["primaries"][0]["here"], false, "{told:#}");
+}

@@ -35,7 +35,7 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
             format!("{:?}", volume.protocol),
             painted(&summary(volume), volume.health),
             painted(&health_word(volume), volume.health),
-            state(volume.state),
+            state(volume),
             attached_on(volume),
         ]);
         if let Some(reason) = &volume.reason {
@@ -91,9 +91,22 @@ pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
     let parts: Vec<_> = counts
         .iter()
         .filter(|(_, number)| *number > 0)
-        .map(|(word, number)| format!("{number} {word}"))
+        .map(|(word, number)| format!("{number} {word}{}", usable(word, *number, volumes)))
         .collect();
     format!("{number}: {}\n", parts.join(", "))
+}
+
+/// How many of the volumes that are called unreachable, because a replica does not answer, answer
+/// their clients all the same.
+fn usable(word: &str, number: usize, volumes: &[VolumeStatus]) -> String {
+    let is_it = |volume: &&VolumeStatus| {
+        condition(volume) == "unreachable" && volume.state == VolumeState::Serving
+    };
+    match (word, volumes.iter().filter(is_it).count()) {
+        ("unreachable", usable) if usable == number => " (usable)".to_owned(),
+        ("unreachable", usable @ 1..) => format!(" ({usable} usable)"),
+        _ => String::new(),
+    }
 }
 
 /// The one word that says most of a volume.

@@ -223,6 +223,16 @@ fn an_empty_list_says_what_to_do() {
 }
 
 #[test]
+fn a_volume_whose_requests_fail_already_is_not_only_suspended() {
+    let mut volume = volume();
+    volume.state = VolumeState::Suspended;
+    volume.suspended = Some(Suspended { fails_in: Some(7), ..starting(3) });
+    assert!(line(&volume).contains("rebuilding, suspended: "), "{}", line(&volume));
+    volume.suspended.as_mut().unwrap().fails_in = Some(0);
+    assert!(line(&volume).contains("rebuilding, suspended, requests fail: "), "{}", line(&volume));
+}
+
+#[test]
 fn many_volumes_are_summed_up_first() {
     let named =
         |name: &str, health, state| VolumeStatus { name: name.into(), health, state, ..volume() };
@@ -237,6 +247,12 @@ fn many_volumes_are_summed_up_first() {
     // Those that were not chosen are there, too.
     assert_eq!(sum(&volumes[1..3], 4), "2 of 4 volumes: 1 degraded, 1 unreachable\n");
     assert_eq!(sum(&volumes[1..2], 4), "1 of 4 volumes: 1 degraded\n");
+    // One of two copies is silent: that is not to lose the data.
+    let half = |state| named("e", VolumeHealth::Unreachable, state);
+    let usable = [half(VolumeState::Serving), half(VolumeState::Serving)];
+    assert_eq!(sum(&usable, 2), "2 volumes: 2 unreachable (usable)\n");
+    let some = [half(VolumeState::Serving), half(VolumeState::Detached)];
+    assert_eq!(sum(&some, 2), "2 volumes: 2 unreachable (1 usable)\n");
     let none = VolumesAnswer { version: 1, volumes: vec![], complete: true, warnings: vec![] };
     assert_eq!(list(&none, 4), "None of 4 volumes wants attention.\n");
 }
@@ -300,6 +316,23 @@ fn no_volume_is_not_said_to_be_none_while_nobody_knows() {
     let answer = VolumesAnswer { version: 1, volumes: vec![], complete: false, warnings };
     let text = list(&answer, 0);
     assert!(text.starts_with("Nothing is known of any volume here.\nnote: "), "{text}");
+}
+
+#[test]
+fn what_failed_in_an_earlier_use_is_told_apart_and_dated() {
+    let mut volume = volume();
+    volume.failed_before = vec![FailedRequests {
+        kind: "write".into(),
+        cause: "no-data".into(),
+        why: "no in-sync replica answered node n2".into(),
+        count: 1,
+        first: 1_700_000_000,
+        last: 1_700_000_000,
+    }];
+    let text = status(&volume);
+    let expected = "  earlier   failed, before it was attached: 1 write, 2023-11-1";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("\n  failed "), "{text}");
 }
 
 #[test]

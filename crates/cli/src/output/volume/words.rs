@@ -1,7 +1,7 @@
 //! The words for a volume, its state and its replicas, and what stands behind one that is in doubt.
 
 use evenkeel_api::types::{
-    PrimaryStatus, ReplicaState, StatusSource, VolumeHealth, VolumeState, VolumeStatus,
+    PrimaryStatus, ReplicaState, StatusSource, Suspended, VolumeHealth, VolumeState, VolumeStatus,
 };
 
 use crate::output::Painted as _;
@@ -55,9 +55,9 @@ pub(super) fn painted(text: &str, health: VolumeHealth) -> String {
     }
 }
 
-pub(super) fn state(state: VolumeState) -> String {
-    let word = state_word(state);
-    match state {
+pub(super) fn state(volume: &VolumeStatus) -> String {
+    let word = state_word(volume);
+    match volume.state {
         VolumeState::Stopped | VolumeState::Detached => word.dim(),
         VolumeState::Starting | VolumeState::Unknown => word.warning(),
         VolumeState::Serving => word.good(),
@@ -65,8 +65,12 @@ pub(super) fn state(state: VolumeState) -> String {
     }
 }
 
-pub(super) const fn state_word(state: VolumeState) -> &'static str {
-    match state {
+pub(super) fn state_word(volume: &VolumeStatus) -> &'static str {
+    let is_over = |waits: &Suspended| waits.fails_in == Some(0) || waits.limit_seconds == Some(0);
+    match volume.state {
+        VolumeState::Suspended if volume.suspended.as_ref().is_some_and(is_over) => {
+            "suspended, requests fail"
+        }
         VolumeState::Stopped => "stopped",
         VolumeState::Detached => "detached",
         VolumeState::Starting => "starting",

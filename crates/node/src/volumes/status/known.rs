@@ -56,32 +56,56 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     told(node, vec![newest], Some(id)).await.pop()
 }
 
-/// A refusal that names, beside what it advises, the nodes that answer and know a volume of which
-/// nothing is known here.
-pub(super) async fn ask_elsewhere(node: &Arc<Node>, volume: &str, refused: ApiError) -> ApiError {
+/// What the node says that has a volume attached of which nothing is known here.
+///
+/// # Errors
+/// `refused`, if no node that answers has it attached; with the ones that know it otherwise, beside
+/// what it advises.
+pub(super) async fn elsewhere(
+    node: &Arc<Node>,
+    volume: &str,
+    refused: ApiError,
+) -> Result<VolumeStatus, ApiError> {
     let only = volume.parse().ok();
     let found = found::elsewhere(node, only, |member| hearing::patience(member, false)).await;
     let is_it = |it: &Superblock| it.name == volume || it.volume.to_string() == volume;
     let replicas: Vec<_> = found.replicas.iter().filter(|it| is_it(&it.superblock)).collect();
     let ids: BTreeSet<_> = replicas.iter().map(|replica| replica.superblock.volume).collect();
     // One of several by this name was renamed, and the name does not tell which is meant.
-    let id = match (volume.parse(), ids.len()) {
+    let id = match (volume.parse::<VolumeId>(), ids.len()) {
         (Ok(id), _) => id,
         (Err(_), 1) => replicas[0].superblock.volume,
-        (Err(_), _) => return refused,
+        (Err(_), _) => return Err(refused),
     };
     let is_attached = |(attached, _): &&(String, String)| *attached == id.to_string();
-    let attached = found.attached.iter().filter(is_attached).map(|(_, name)| name);
-    let attached = attached.map(|name| (name, "on which it is attached"));
+    let attached: Vec<_> = found.attached.iter().filter(is_attached).map(|(_, at)| at).collect();
+    for name in &attached {
+        if let Some(status) = by_name_of_primary(node, name, id).await {
+            return Ok(status);
+        }
+    }
+    let attached = attached.into_iter().map(|name| (name, "on which it is attached"));
     let holders = replicas.iter().map(|it| (&it.node_name, "which has a replica of it"));
-    match attached.chain(holders).next() {
+    Err(match attached.chain(holders).next() {
         None => refused,
         Some((name, role)) => {
             let ask = format!("Ask node {name}, {role}: `evenkeel volume status` there");
             let action = format!("{ask}. {}", refused.action);
             ApiError { action, ..refused }
         }
-    }
+    })
+}
+
+/// What the node of this name says of a volume that is attached there, with what the others do.
+async fn by_name_of_primary(
+    node: &Arc<Node>,
+    name: &str,
+    volume: VolumeId,
+) -> Option<VolumeStatus> {
+    let member = node.coordinator.node_by_name(name)?;
+    let status = primaries::told_by(node, &member, &volume.to_string(), false).await?;
+    let at = member.node.id.parse().ok()?;
+    Some(primaries::beside(node, node.coordinator.node_ref(at), status).await)
 }
 
 /// What others know of these volumes, all asked at the same time: where all are silent, one wait is

@@ -12,7 +12,7 @@ use super::condition::together::{self, Told};
 use super::hearing;
 use crate::clock::unix_seconds;
 use crate::cluster;
-use crate::coordinator::NodeLiveness;
+use crate::coordinator::{NodeLiveness, VolumeRecord};
 use crate::volumes::Node;
 use crate::volumes::attachment::wanted;
 use crate::volumes::lookup::{Found, primaries_elsewhere};
@@ -113,6 +113,19 @@ async fn together(
         primary.alive = false;
     }
     Some(status)
+}
+
+/// What another node says of a volume that is attached nowhere, and was there last, if it answers.
+pub(super) async fn told_where_used(
+    node: &Arc<Node>,
+    record: &VolumeRecord,
+) -> Option<VolumeStatus> {
+    let last = record.used_on.as_deref()?.parse::<NodeId>().ok()?;
+    let member = node.coordinator.node(last).filter(|member| member.may_live)?;
+    if last == node.identity.node {
+        return None;
+    }
+    told_by(node, &member, &record.id, true).await
 }
 
 /// From the primary on another node, if it answers.

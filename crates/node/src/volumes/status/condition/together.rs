@@ -135,6 +135,9 @@ fn add(status: &mut VolumeStatus, told: &Told) {
     for failed in &told.status.failed {
         add_failed(&mut status.failed, failed);
     }
+    for failed in &told.status.failed_before {
+        add_failed(&mut status.failed_before, failed);
+    }
     if is_suspended(told) && status.state != VolumeState::Suspended {
         status.state = VolumeState::Suspended;
         status.suspended.clone_from(&told.status.suspended);
