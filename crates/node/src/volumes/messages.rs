@@ -280,10 +280,18 @@ pub(super) enum Usage {
     Runs,
     /// The same, while nobody hears the coordinator, which lets replicas return.
     RunsAlone,
+    /// A primary runs it, and no in-sync replica of the mirror answers: there is nothing to copy from.
+    RunsWithoutSource,
     /// No primary does.
     Rests,
     /// Nobody has said.
     Unknown,
+}
+
+impl Usage {
+    const fn runs(self) -> bool {
+        matches!(self, Self::Runs | Self::RunsAlone | Self::RunsWithoutSource)
+    }
 }
 
 /// The same of a replica that its node does not serve.
@@ -312,9 +320,7 @@ pub(super) fn unserved(
         (Unserved::Stopped(_), _) => {
             "it is opened when the volume is assembled: `evenkeel volume assemble`"
         }
-        (Unserved::Away(_), ReplicaState::Rebuilding | ReplicaState::Stale)
-            if !matches!(usage, Usage::Runs | Usage::RunsAlone) =>
-        {
+        (Unserved::Away(_), ReplicaState::Rebuilding | ReplicaState::Stale) if !usage.runs() => {
             "it returns by itself when it is served and the volume is attached"
         }
         (Unserved::Away(_), _) => "it returns by itself when it is served",
@@ -468,6 +474,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
     let then = match usage {
         Usage::Runs => "as soon as it can be reached",
         Usage::RunsAlone => "as soon as it and the coordinator can be reached",
+        Usage::RunsWithoutSource => {
+            "as soon as it and an in-sync replica of its mirror can be reached"
+        }
         Usage::Rests | Usage::Unknown => "when the volume is attached and it can be reached",
     };
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
@@ -481,6 +490,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
         }
         ReplicaState::Rebuilding if because.is_empty() => match usage {
             Usage::Runs | Usage::RunsAlone => "it is new, and copies what the others hold".into(),
+            Usage::RunsWithoutSource => {
+                "it is new, and copies what the others hold as soon as one that is in-sync answers".into()
+            }
             Usage::Rests => {
                 "it is new; its rebuild goes on when the volume is attached".into()
             }
@@ -490,6 +502,9 @@ pub(super) fn reason(state: ReplicaState, cause: Cause, usage: Usage) -> Option<
         },
         ReplicaState::Rebuilding => match usage {
             Usage::Runs | Usage::RunsAlone => format!("it copies what it lacks{because}"),
+            Usage::RunsWithoutSource => format!(
+                "it lacks writes{because}; it copies them as soon as an in-sync replica of its mirror answers"
+            ),
             Usage::Rests => {
                 format!("it lacks writes{because}; its rebuild goes on when the volume is attached")
             }

@@ -34,7 +34,7 @@ async fn what_a_detach_has_left_is_told_and_a_second_one_gives_it_up() {
         let status = node.get(VOLUME).await;
         let reason = status["volume"]["reason"].as_str().unwrap();
         assert!(reason.contains("nothing uses it on node a"), "{status:#}");
-        assert!(reason.contains("`evenkeel detach web` does"), "{status:#}");
+        assert!(reason.contains("`evenkeel detach web --node a` does"), "{status:#}");
     }
     // It can't be followed yet, and that is said.
     let error = nodes[2].call("POST", DETACH, Value::Null).await.1["error"].clone();

@@ -196,7 +196,8 @@ impl ReplicaFacts {
     /// A primary that runs the volume lets a replica return with the coordinator's help only. Where
     /// nobody says whether the replica's node lives, nobody hears the coordinator.
     fn usage(&self, usage: Usage) -> Usage {
-        let is_unheard = usage == Usage::Runs && self.node_alive.is_none();
+        let is_unheard =
+            matches!(usage, Usage::Runs | Usage::RunsWithoutSource) && self.node_alive.is_none();
         if is_unheard { Usage::RunsAlone } else { usage }
     }
 
@@ -269,9 +270,13 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
     for (index, (mirror, facts)) in status.mirrors.iter_mut().zip(mirrors).enumerate() {
         let facts: Vec<_> =
             facts.iter().map(|facts| account.reconcile(index, facts.clone())).collect();
+        let has_source = facts.iter().any(ReplicaFacts::is_source);
         let setting = Setting {
-            usage: account.usage(),
-            has_source: facts.iter().any(ReplicaFacts::is_source),
+            usage: match account.usage() {
+                Usage::Runs if !has_source => Usage::RunsWithoutSource,
+                usage => usage,
+            },
+            has_source,
             has_writable: facts.iter().any(ReplicaFacts::is_writable_source),
         };
         for (replica, facts) in mirror.replicas.iter_mut().zip(facts) {

@@ -146,7 +146,7 @@ fn words(awaited: Awaited, node: &str) -> (String, String) {
         ),
         Awaited::Primary(Waiting::Replica(mirror)) => (
             format!("no in-sync replica of mirror {mirror} answers"),
-            "Start the nodes that hold its in-sync replicas; requests go on by themselves then"
+            "Start the nodes that hold its in-sync replicas, or repair the network to them; requests go on by themselves then"
                 .to_owned(),
         ),
         Awaited::Primary(Waiting::Coordinator) => (

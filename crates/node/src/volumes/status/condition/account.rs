@@ -112,7 +112,7 @@ impl Account {
                 format!("it is stopped until `evenkeel volume assemble {name}`")
             }
             Self::Forgotten { node, name } => format!(
-                "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name}` does, when its replicas answer; or attach it on node {node} again"
+                "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name} --node {node}` does, when its replicas answer; or attach it on node {node} again"
             ),
             Self::Silent { node, alive: true, teller } => {
                 format!("{}; another node may know more", messages::silent_primary(node, teller))
@@ -147,9 +147,9 @@ fn ways_out(mirrors: &[MirrorStatus]) -> String {
         })
     };
     match mirrors.iter().position(|mirror| !has_good(mirror)) {
-        None => "start that node, or attach the volume on another one".into(),
+        None => "start that node or repair its network, or attach the volume on another one".into(),
         Some(silent) => format!(
-            "start that node, or first one with an in-sync replica of mirror {silent}, of which none is known to answer"
+            "start that node or repair its network, or first one with an in-sync replica of mirror {silent}, of which none is known to answer"
         ),
     }
 }

@@ -309,6 +309,23 @@ fn without_the_coordinator_no_replica_is_said_to_return_as_soon_as_it_is_reached
     assert!(reason(None).ends_with(alone), "{}", reason(None));
 }
 
+#[test]
+fn a_replica_that_has_nobody_to_copy_from_is_not_said_to_wait_for_itself_alone() {
+    let reason = |facts: &[ReplicaFacts]| {
+        let status = concluded(&Account::Serving, facts);
+        status.mirrors[0].replicas[1].reason.clone().unwrap()
+    };
+    let new = replica(ReplicaState::Stale, YES, YES);
+    let alone = reason(&[in_sync(NO, NO), new.clone()]);
+    let both = "as soon as it and an in-sync replica of its mirror can be reached";
+    assert_eq!(alone, format!("it holds nothing yet; it rebuilds {both}"));
+    let beside = reason(&[in_sync(YES, YES), new]);
+    assert!(beside.ends_with("it rebuilds as soon as it can be reached"), "{beside}");
+    let copies = replica(ReplicaState::Rebuilding, YES, YES);
+    let alone = reason(&[in_sync(NO, NO), copies]);
+    assert!(alone.ends_with("as soon as one that is in-sync answers"), "{alone}");
+}
+
 /// What requests wait for does not say who keeps them waiting.
 #[test]
 fn why_a_volume_waits_is_said_with_the_replicas_that_are_away() {
@@ -582,7 +599,7 @@ fn nobody_is_sent_to_attach_what_a_node_attaches_by_itself() {
     let forgotten = Account::Forgotten { node: "n2".into(), name: "music".into() };
     let facts = [in_sync(None, YES)];
     let mut status = concluded(&forgotten, &facts);
-    assert!(status.reason.take().unwrap().contains("`evenkeel detach music` does"));
+    assert!(status.reason.take().unwrap().contains("`evenkeel detach music --node n2` does"));
     status.wanted_on = wanted_on_n2();
     conclude(&mut status, &forgotten, &[facts.to_vec()]);
     let why = "it is wanted on node n2, which has not attached it: the daemon was restarted";
@@ -615,7 +632,7 @@ fn that_a_dead_primary_is_silent_is_said_once() {
     status.wanted_on = wanted_on_n2();
     (status.wanted_on[0].alive, status.wanted_on[0].why) = (Some(false), None);
     conclude(&mut status, &silent, &[facts.to_vec()]);
-    let why = "node n2, on which it was attached, counts as dead, for the coordinator does not hear it: start that node, or attach the volume on another one";
+    let why = "node n2, on which it was attached, counts as dead, for the coordinator does not hear it: start that node or repair its network, or attach the volume on another one";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
 
@@ -628,7 +645,7 @@ fn an_attach_elsewhere_is_advised_only_where_an_in_sync_replica_answers() {
     for of_n3 in [in_sync(None, NO), in_sync(None, None), rebuilt] {
         let why = reason(&[of_n3.clone(), stale.clone()]);
         assert!(!why.contains("attach the volume"), "{of_n3:?}: {why}");
-        assert!(why.contains("start that node, or first one with an in-sync replica of mirror 0, of which none is known to answer"), "{why}");
+        assert!(why.contains("start that node or repair its network, or first one with an in-sync replica of mirror 0, of which none is known to answer"), "{why}");
         let why = reason(&[of_n3, in_sync(None, YES)]);
         assert!(why.contains("or attach the volume on another one"), "{why}");
     }
@@ -644,7 +661,8 @@ fn a_replica_that_rebuilt_copies_nothing_while_the_volume_is_attached_nowhere() 
     // A primary that does not answer may go on with it.
     let silent = Account::Silent { node: "n2".into(), alive: true, teller: "n1".into() };
     let told = |account: &Account, c| {
-        concluded(account, &[rebuilt(c)]).mirrors[0].replicas[0].reason.clone().unwrap()
+        let facts = [in_sync(YES, YES), rebuilt(c)];
+        concluded(account, &facts).mirrors[0].replicas[1].reason.clone().unwrap()
     };
     assert!(
         told(&silent, None).starts_with("it copies what it lacks while the volume is attached")
