@@ -128,7 +128,7 @@ impl Cluster {
                 Err(e) => why = e.to_string(),
             }
         }
-        let advice = format!("Start node {name}, or repair the network");
+        let advice = of_silent(name, target.may_live, self.coordinator.status().reachable);
         Err(ApiError::new(ErrorCode::NodeUnreachable, what, why, advice))
     }
 
@@ -218,6 +218,23 @@ pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError 
         return error;
     }
     ApiError { what: format!("{}{PLACE}{name}", error.what), ..error }
+}
+
+/// What to do about a node that does not answer this one. Nobody is sent to start a node that is not
+/// known to be down. `may_live`: it has been heard lately, or not been missed for long enough;
+/// `hears_coordinator`: that is what the coordinator says now.
+fn of_silent(name: &str, may_live: bool, hears_coordinator: bool) -> String {
+    match (hears_coordinator, may_live) {
+        (true, true) => format!(
+            "Try again: node {name} is not known to be down, for the coordinator has heard it within the last seconds; if it lasts, repair the network between this node and node {name}"
+        ),
+        (true, false) => format!(
+            "Start node {name}, or repair its network: the coordinator does not hear it either"
+        ),
+        (false, _) => format!(
+            "Repair the network of this node, and try again: whether node {name} runs is not known here, for the coordinator does not answer either"
+        ),
+    }
 }
 
 fn system(what: &str, why: &str) -> ApiError {

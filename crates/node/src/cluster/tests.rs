@@ -27,3 +27,16 @@ fn of_a_node_that_is_not_asked_it_is_said_who_does_not_hear_it() {
     assert_eq!(unlisted(true), None);
     assert!(unlisted(false).unwrap().contains("the coordinator does not answer"));
 }
+
+#[test]
+fn nobody_is_sent_to_start_a_node_that_is_not_known_to_be_down() {
+    let told = of_silent("n2", true, true);
+    assert!(told.contains("node n2 is not known to be down"), "{told}");
+    for told in [told, of_silent("n2", true, false), of_silent("n2", false, false)] {
+        assert!(!told.to_lowercase().contains("start node"), "{told}");
+    }
+    let told = of_silent("n2", false, false);
+    assert!(told.contains("whether node n2 runs is not known here"), "{told}");
+    let told = of_silent("n2", false, true);
+    assert!(told.starts_with("Start node n2, or repair its network: the coordinator"), "{told}");
+}

@@ -90,20 +90,38 @@ pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiEr
     if is_silent {
         let (name, volume) = (&target.node.name, &found.stored.record.name);
         let expiry = node.config.coordinator.expiry_seconds;
-        told.action = way_out(name, volume, target.may_live.then_some(expiry));
+        let liveness = match node.coordinator.status().reachable {
+            true if target.may_live => Liveness::CountsFor(expiry),
+            true => Liveness::Dead,
+            false => Liveness::Unknown,
+        };
+        told.action = way_out(name, volume, liveness);
     }
     told
 }
 
-/// What to do about a node that does not answer and has a volume. `expiry`: after so many seconds
-/// of silence it counts as dead, if it does not yet.
-fn way_out(node: &str, volume: &str, expiry: Option<u64>) -> String {
-    match expiry {
-        Some(seconds) => format!(
-            "Start node {node}, or repair the network. If it has died: {seconds} s after its last sign of life it counts as dead; then `evenkeel attach {volume}` on another node takes the volume over"
+/// What the coordinator says of a node that does not answer this one.
+#[derive(Debug, Clone, Copy)]
+enum Liveness {
+    /// It counts as dead after so many seconds of silence, and does not yet.
+    CountsFor(u64),
+    Dead,
+    /// The coordinator does not answer either.
+    Unknown,
+}
+
+/// What to do about a node that does not answer and has a volume. Nobody is sent to start one that
+/// is not known to be down.
+fn way_out(node: &str, volume: &str, liveness: Liveness) -> String {
+    match liveness {
+        Liveness::CountsFor(seconds) => format!(
+            "Node {node} is not known to be down: try again, and repair the network to it if it runs. If it has died: {seconds} s after its last sign of life it counts as dead; then `evenkeel attach {volume}` on another node takes the volume over"
         ),
-        None => format!(
-            "Start node {node}; or take the volume over, by `evenkeel attach {volume}` on another node"
+        Liveness::Dead => format!(
+            "Start node {node}, or repair its network; or take the volume over, by `evenkeel attach {volume}` on another node"
+        ),
+        Liveness::Unknown => format!(
+            "Repair the network of this node, and try again: whether node {node} runs is not known here, for the coordinator does not answer either"
         ),
     }
 }
@@ -242,20 +260,19 @@ pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::way_out;
+    use super::{Liveness, way_out};
 
     #[test]
     fn of_a_silent_node_the_way_out_is_told() {
-        let told = way_out("n2", "music", Some(10));
-        assert!(
-            told.starts_with("Start node n2, or repair the network. If it has died: 10 s"),
-            "{told}"
-        );
+        let told = way_out("n2", "music", Liveness::CountsFor(10));
+        let begins = "Node n2 is not known to be down: try again, and repair the network to it";
+        assert!(told.starts_with(begins) && told.contains("If it has died: 10 s"), "{told}");
         assert!(told.ends_with("`evenkeel attach music` on another node takes the volume over"));
-        let told = way_out("n2", "music", None);
         assert_eq!(
-            told,
-            "Start node n2; or take the volume over, by `evenkeel attach music` on another node"
+            way_out("n2", "music", Liveness::Dead),
+            "Start node n2, or repair its network; or take the volume over, by `evenkeel attach music` on another node"
         );
+        let told = way_out("n2", "music", Liveness::Unknown);
+        assert!(told.contains("whether node n2 runs is not known here"), "{told}");
     }
 }
