@@ -218,7 +218,16 @@ async fn a_replica_is_not_replaced_where_there_is_nothing_to_copy_from() {
     );
     let plan = "/v1/volumes/web/replicas/b:d/replace/plan?on=a:d";
     node.refused("GET", plan, Value::Null, "would-lose-data").await;
+    // Nor has a new copy.
+    let (add, change) = (json!({"on": "a:d"}), json!({"replicas": 2}));
+    node.refused("POST", "/v1/volumes/web/replicas", add, "would-lose-data").await;
+    let refused = node.refused("PATCH", "/v1/volumes/web", change, "would-lose-data").await;
+    assert!(refused["why"].as_str().unwrap().starts_with("there is no source"), "{refused}");
     assert_eq!(homes(node, "web").await, ["b"], "nothing was added");
+    // A spare copies nothing.
+    let spare = json!({"on": "a:d", "spare": true});
+    let added = node.ok("POST", "/v1/volumes/web/replicas", spare).await;
+    assert_eq!(added["message"], "a spare was added on a:d", "{added:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,6 +57,7 @@ pub async fn change(
         // Refused before anything is done.
         let how = (request.same_node, request.thin);
         members::places_of_more(node, &found, copies, how, &what).await?;
+        members::refuse_more_without_source(node, &found, copies, &what).await?;
     }
     let agreed = request.removes.as_ref().map(|ids| ids.iter().map(String::as_str));
     plan::refuse_other_than(&fewer.plan, agreed, &what)?;

@@ -6,10 +6,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_api::types::{
-    AddReplicaRequest, ChangeAnswer, Disk, DiskKind, MirrorStatus, ReplicaReach, ReplicaState,
-    ReplicaStatus, VERSION,
-};
+use evenkeel_api::types::{AddReplicaRequest, ChangeAnswer, Disk, DiskKind, ReplicaState, VERSION};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{Incarnations, Newcomer, NodeId, ReplicaId, ReplicaRecord, Role};
@@ -125,21 +122,48 @@ fn plan<'a>(
     Ok(Ok(Plan { mirror, role: Role::Replaces(old), on, same_node, thin }))
 }
 
-/// Refuses to replace a replica where nobody has the data that the new one needs: it would wait for
-/// a source like the old one, and be replaced as well.
+/// Refuses to add or replace a replica where nobody has the data that the new one needs: it would
+/// wait for a source like the others. A spare needs none.
 async fn refuse_without_source(
     node: &Arc<Node>,
     found: &Found,
     plan: &Plan<'_>,
     what: &str,
 ) -> Result<(), ApiError> {
-    if plan.role.instead_of().is_none() {
+    match plan.role {
+        Role::Spare(_) => Ok(()),
+        Role::Own | Role::Replaces(_) => refuse_sourceless(node, found, &[plan.mirror], what).await,
+    }
+}
+
+/// The same of more copies, until each mirror has so many.
+///
+/// # Errors
+/// Says which in-sync replicas do not answer.
+pub(super) async fn refuse_more_without_source(
+    node: &Arc<Node>,
+    found: &Found,
+    copies: usize,
+    what: &str,
+) -> Result<(), ApiError> {
+    let mirrors = found.view.mirrors.iter().enumerate();
+    let lacking = mirrors.filter(|(_, mirror)| mirror.copies().count() < copies);
+    let lacking: Vec<usize> = lacking.map(|(index, _)| index).collect();
+    refuse_sourceless(node, found, &lacking, what).await
+}
+
+async fn refuse_sourceless(
+    node: &Arc<Node>,
+    found: &Found,
+    mirrors: &[usize],
+    what: &str,
+) -> Result<(), ApiError> {
+    if mirrors.is_empty() {
         return Ok(());
     }
     let status = status::one(node, &found.stored.record.id, true).await?;
-    let Some(mirror) = status.mirrors.get(plan.mirror).filter(|mirror| !has_source(mirror)) else {
-        return Ok(());
-    };
+    let mut concerned = status.mirrors.iter().filter(|mirror| mirrors.contains(&mirror.index));
+    let Some(mirror) = concerned.find(|mirror| !mirror.has_source()) else { return Ok(()) };
     let in_sync = mirror.replicas.iter().filter(|replica| replica.state == ReplicaState::InSync);
     let told = in_sync.map(|replica| {
         let why = replica.reason.as_deref().unwrap_or("it does not answer");
@@ -147,7 +171,7 @@ async fn refuse_without_source(
     });
     let why = format!(
         "there is no source to copy from: no in-sync replica of mirror {} answers ({})",
-        plan.mirror,
+        mirror.index,
         told.collect::<Vec<_>>().join("; ")
     );
     let is_attached = node.volumes.get(found.view.volume).is_some();
@@ -164,14 +188,6 @@ fn without_source(volume: &str, is_attached: bool) -> String {
     format!(
         "Start the nodes of its in-sync replicas, or put their disks in order, and try again; if their data are lost for good, go on from an older copy: {first}`evenkeel volume assemble {volume} --force`"
     )
-}
-
-/// Whether an in-sync replica answers, or may.
-pub(super) fn has_source(mirror: &MirrorStatus) -> bool {
-    let is_source = |replica: &ReplicaStatus| {
-        replica.state == ReplicaState::InSync && replica.reach != ReplicaReach::Unreachable
-    };
-    mirror.replicas.iter().any(is_source)
 }
 
 /// Whether the volume has a replica at the place that is named, if it is what is asked for.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_api::types::{VERSION, VolumeAnswer};
+use evenkeel_api::types::{self, MirrorStatus, VERSION, VolumeAnswer};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{ReplicaId, ReplicaRecord};
@@ -44,12 +44,8 @@ impl Action {
             Self::Remove | Self::Retire => {
                 format!("the replica on {place} is removed from volume {volume}")
             }
-            Self::ReAdd if is_attached => format!(
-                "the replica on {place} of volume {volume} is brought back: it copies what it lacks"
-            ),
-            Self::ReAdd => format!(
-                "the replica on {place} of volume {volume} is brought back: it rebuilds when the volume is attached"
-            ),
+            Self::ReAdd if is_attached => brought_back(place, volume, "it copies what it lacks"),
+            Self::ReAdd => brought_back(place, volume, "it rebuilds when the volume is attached"),
         }
     }
 }
@@ -119,7 +115,38 @@ pub async fn command(
     if is_faulty && is_attached {
         unserved::watch(node, &found.stored.record.id, id, &what).await?;
     }
-    answer(node, &found, wanted.done(place, name, is_attached), forwarded).await
+    let told = answer(node, &found, wanted.done(place, name, is_attached), forwarded).await?;
+    let waits =
+        (wanted == Action::ReAdd && is_attached).then(|| waits_for(&told.volume.mirrors, id));
+    let message = waits.flatten().map(|then| brought_back(place, name, &then));
+    Ok(VolumeAnswer { message: message.or(told.message), ..told })
+}
+
+/// What a replica waits for that was brought back: itself, or one to copy from.
+fn waits_for(mirrors: &[MirrorStatus], id: ReplicaId) -> Option<String> {
+    let id = id.to_string();
+    let holds = |mirror: &&MirrorStatus| mirror.replicas.iter().any(|replica| replica.id == id);
+    let mirror = mirrors.iter().find(holds)?;
+    let replica = mirror.replicas.iter().find(|replica| replica.id == id)?;
+    if replica.state == types::ReplicaState::InSync {
+        return None;
+    }
+    let is_away = replica.node_alive == Some(false) || replica.unserved.is_some();
+    let node = &replica.node.name;
+    match (is_away && replica.connected != Some(true), mirror.has_source()) {
+        (true, _) if replica.unserved.is_some() => {
+            Some(format!("it copies what it lacks as soon as node {node} serves it"))
+        }
+        (true, _) => Some(format!("it copies what it lacks as soon as node {node} answers")),
+        (false, false) => {
+            Some("it copies what it lacks as soon as an in-sync replica answers".to_owned())
+        }
+        (false, true) => None,
+    }
+}
+
+fn brought_back(place: &str, volume: &str, then: &str) -> String {
+    format!("the replica on {place} of volume {volume} is brought back: {then}")
 }
 
 async fn answer(
@@ -200,3 +227,6 @@ pub(super) async fn take_out(node: &Arc<Node>, found: &Found, id: ReplicaId) {
         tracing::warn!(replica = %id, %error, "a removed replica is deleted when its node starts");
     }
 }
+
+#[cfg(test)]
+mod tests;

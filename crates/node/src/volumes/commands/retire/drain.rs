@@ -163,7 +163,7 @@ impl Volume<'_> {
         }
         let replica = self.replica(record);
         let told = self.status.as_ref().and_then(|status| status.mirrors.get(mirror));
-        if told.is_some_and(|mirror| !members::has_source(mirror)) {
+        if told.is_some_and(|mirror| !mirror.has_source()) {
             return Err(format!(
                 "volume {name}: no in-sync replica of mirror {mirror} answers, from which {replica} could be copied"
             ));
