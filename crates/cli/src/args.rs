@@ -134,13 +134,15 @@ Examples:
   evenkeel attach music              then use /dev/evenkeel/music
   evenkeel attach music --as nbd     without root or FUSE: serve it on an NBD socket")]
     Attach(AttachArgs),
-    /// Detach a volume from this node
+    /// Detach a volume from this node, or from the one that is named
     #[command(after_help = "\
 Examples:
   evenkeel detach music
+  evenkeel detach music --node n3    from node n3, whatever node is asked
 
 A volume that is mounted, or that a client uses over an export, is not detached: unmount it, or
-end the export by `evenkeel unexport`, first.")]
+end the export by `evenkeel unexport`, first. One that is attached on another node stays so: the
+refusal says where that is.")]
     Detach(DetachArgs),
     /// Attach a volume if need be, and mount its filesystem
     #[command(after_help = "\
@@ -148,13 +150,17 @@ Examples:
   evenkeel mount music /srv/music --mkfs xfs    the first time
   evenkeel mount music /srv/music               from then on
 
---mkfs makes a filesystem only on a volume that carries none.")]
+--mkfs makes a filesystem only on a volume that carries none, and that nobody else has attached,
+exported or open. A volume that a client may write over an export is not mounted.")]
     Mount(MountArgs),
-    /// Unmount a volume's filesystem, and detach the volume
+    /// Unmount a volume's filesystem, and take away what was attached for it
     #[command(after_help = "\
 Examples:
   evenkeel umount music
-  evenkeel umount /srv/music --keep-attached")]
+  evenkeel umount /srv/music --keep-attached
+
+The volume is detached if `evenkeel mount` has attached it and it is not exported. One that was
+attached before it was mounted stays attached.")]
     Umount(UmountArgs),
     /// Offer an attached volume to other programs and machines
     #[command(

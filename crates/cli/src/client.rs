@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::harmless;
 
 pub mod waiting;
@@ -142,6 +143,22 @@ impl Client {
         self.call(Method::POST, path, Some(body), PATIENCE)
     }
 
+    /// Asks for a change, and asks no more as soon as somebody wants an end: the node then ends what
+    /// it has begun.
+    ///
+    /// # Errors
+    /// If the node is not there, or says no, or with [`Exit::Interrupted`].
+    pub fn post_unless<T: Serialize>(
+        &self,
+        interrupt: &Interrupt,
+        path: &str,
+        body: &T,
+    ) -> Result<Answer, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::new("cannot write the request", error))?;
+        self.call_unless(Some(interrupt), (Method::POST, path), Some(body), PATIENCE)
+    }
+
     /// Asks for a change that may take long, as when data are compared.
     ///
     /// # Errors
@@ -177,17 +194,36 @@ impl Client {
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, Failure> {
+        self.call_unless(None, (method, path), body, patience)
+    }
+
+    fn call_unless(
+        &self,
+        interrupt: Option<&Interrupt>,
+        (method, path): (Method, &str),
+        body: Option<Vec<u8>>,
+        patience: Duration,
+    ) -> Result<Answer, Failure> {
+        let wanted = async {
+            match interrupt {
+                Some(interrupt) => interrupt.until_wanted().await,
+                None => std::future::pending().await,
+            }
+        };
         let asked = waiting::Asked::new(&method, path);
         let exchange = self.exchange(method, path, body);
-        let (status, body) = self
-            .runtime
-            .block_on(async {
-                tokio::select! {
-                    answered = tokio::time::timeout(patience, exchange) => answered,
-                    never = waiting::tell(self, &asked), if self.tells => match never {},
-                }
-            })
-            .map_err(|_| self.silent(patience))??;
+        let answered = self.runtime.block_on(async {
+            tokio::select! {
+                answered = tokio::time::timeout(patience, exchange) => Some(answered),
+                never = waiting::tell(self, &asked), if self.tells => match never {},
+                () = wanted => None,
+            }
+        });
+        let Some(answered) = answered else {
+            let stopped = interrupt.and_then(|interrupt| interrupt.check().err());
+            return Err(stopped.unwrap_or_else(|| self.silent(patience)));
+        };
+        let (status, body) = answered.map_err(|_| self.silent(patience))??;
         if status.is_success() {
             return Ok(Answer { body });
         }

@@ -4,6 +4,7 @@ mod args;
 mod client;
 mod commands;
 mod failure;
+mod interrupt;
 mod output;
 mod quickstart;
 mod selection;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -137,6 +137,16 @@ pub fn remove_links(links: &Path, directory: &Path, devices: &[PathBuf]) {
     }
 }
 
+/// Whether this process may mount filesystems: whether it has CAP_SYS_ADMIN.
+pub fn may_mount() -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    // What is not known is found out by trying.
+    let known = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    known.is_none_or(|capabilities| capabilities & CAP_SYS_ADMIN != 0)
+}
+
 /// Who has a file or directory at or below a path in use, as in `sleep (process 4711)`; of other
 /// users' processes only what this one may see.
 pub fn users_of(path: &Path) -> Vec<String> {
@@ -217,21 +227,54 @@ pub fn has_program(name: &str) -> bool {
 /// # Errors
 /// With what the program wrote to standard error.
 pub fn run(program: &str, arguments: &[&OsStr]) -> Result<String, Failure> {
-    let shown = || {
-        let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
-        format!("`{program} {}` failed", words.join(" "))
-    };
-    let output = command(program, arguments).output().map_err(|error| {
-        let missing = error.kind() == std::io::ErrorKind::NotFound;
-        let remedy = if missing { format!("install {program}") } else { String::new() };
-        Failure::new(shown(), error).advise(remedy)
-    })?;
+    let output = command(program, arguments).output();
+    result(output.map_err(|error| not_run(program, arguments, &error))?, program, arguments)
+}
+
+/// Runs a program that writes little. If it has not ended after `patience`, it is told.
+///
+/// # Errors
+/// With what the program wrote to standard error.
+pub fn run_telling(
+    program: &str,
+    arguments: &[&OsStr],
+    patience: Duration,
+    tell: impl FnOnce(),
+) -> Result<String, Failure> {
+    let failed = |error: std::io::Error| not_run(program, arguments, &error);
+    let (begun, mut tell) = (Instant::now(), Some(tell));
+    let mut command = command(program, arguments);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+    while child.try_wait().map_err(failed)?.is_none() {
+        if begun.elapsed() >= patience
+            && let Some(tell) = tell.take()
+        {
+            tell();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    result(child.wait_with_output().map_err(failed)?, program, arguments)
+}
+
+fn not_run(program: &str, arguments: &[&OsStr], error: &std::io::Error) -> Failure {
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    let remedy = if missing { format!("install {program}") } else { String::new() };
+    Failure::new(failed(program, arguments), error).advise(remedy)
+}
+
+fn result(output: Output, program: &str, arguments: &[&OsStr]) -> Result<String, Failure> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     let why = if said.is_empty() { output.status.to_string() } else { said };
-    Err(Failure::new(shown(), why))
+    Err(Failure::new(failed(program, arguments), why))
+}
+
+fn failed(program: &str, arguments: &[&OsStr]) -> String {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    format!("`{program} {}` failed", words.join(" "))
 }
 
 fn succeeds(program: &str, arguments: &[&OsStr]) -> bool {

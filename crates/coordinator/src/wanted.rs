@@ -28,6 +28,19 @@ pub struct Shown {
     /// As an NVMe export.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvme: Option<WantedNvme>,
+    /// What of this was made to mount the volume. `None`: nothing, or older software noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_mount: Option<ByMount>,
+}
+
+/// What `mount` has made of the use of a volume: `umount` takes away as much, and no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ByMount {
+    /// Its block device: it was attached before.
+    Device,
+    /// All of it: it was attached to be mounted.
+    Attachment,
 }
 
 /// An NBD export to be made again.

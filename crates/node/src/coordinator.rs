@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use evenkeel_coordinator::{
-    Answer, CallError, Caller, Fate, FoundReplica, LostCopy, Maker, NoData, NodeLiveness,
+    Answer, ByMount, CallError, Caller, Fate, FoundReplica, LostCopy, Maker, NoData, NodeLiveness,
     NodeRecord, NvmeKeys, PlacedReplica, Registration, RemovedNode, Request, Shown, Standing,
     StoredVolume, ViewText, VolumeRecord, WantedNbd, WantedNvme, WantedOn, Wish, dropped, from_hex,
     to_hex,

@@ -32,6 +32,15 @@ pub struct AttachRequest {
     pub how: AttachHow,
     /// Refuse writes.
     pub read_only: bool,
+    /// It is attached, or given a block device, to be mounted: a detach `after_mount` takes away what
+    /// was made for this, and no more.
+    #[serde(skip_serializing_if = "is_false")]
+    pub for_mount: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Answer to an attach.
@@ -56,8 +65,12 @@ pub struct AttachAnswer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DetachRequest {
-    /// The node, by name or identity; `null`: where it is attached, if that is one node.
+    /// The node, by name or identity; `null`: this one.
     pub node: Option<String>,
+    /// It was unmounted on this node, or could not be mounted: take away only what was made
+    /// `for_mount`. A volume that was attached before, or is exported, stays attached.
+    #[serde(skip_serializing_if = "is_false")]
+    pub after_mount: bool,
 }
 
 /// Answer to a detach.
@@ -72,6 +85,9 @@ pub struct DetachAnswer {
     /// more.
     #[serde(default = "yes")]
     pub given_up: bool,
+    /// Whether it stays attached: the detach was one `after_mount`.
+    #[serde(default)]
+    pub attached: bool,
     /// The in-sync replicas that did not answer, as `NODE:DISK`, if it was not given up.
     #[serde(default)]
     pub silent: Vec<String>,

@@ -25,7 +25,7 @@ pub struct AttachArgs {
 pub struct DetachArgs {
     /// The volume
     pub name: String,
-    /// The node to detach it from; if not given, this one, or where it is attached
+    /// The node to detach it from; this one if not given
     #[arg(long)]
     pub node: Option<String>,
 }
@@ -72,7 +72,7 @@ pub enum Filesystem {
 pub struct UmountArgs {
     /// The volume, or the directory
     pub what: String,
-    /// Leave the volume attached
+    /// Leave the volume attached, though it was attached to be mounted
     #[arg(long)]
     pub keep_attached: bool,
 }

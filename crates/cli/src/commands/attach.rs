@@ -25,7 +25,12 @@ pub fn attach(context: &Context, args: &AttachArgs) -> Result<(), Failure> {
         AttachAs::Nbd => AttachHow::Nbd,
         AttachAs::None => AttachHow::None,
     };
-    let request = AttachRequest { node: args.node.clone(), how, read_only: args.read_only };
+    let request = AttachRequest {
+        node: args.node.clone(),
+        how,
+        read_only: args.read_only,
+        ..AttachRequest::default()
+    };
     let answer = context.client.post(&routes::fill(routes::ATTACH, &[&args.name]), &request)?;
     context.show(&answer, attached)
 }
@@ -55,7 +60,8 @@ fn attached(answer: &AttachAnswer) -> String {
 /// If the node refuses, for example because its device is mounted, or cannot be reached.
 pub fn detach(context: &Context, args: &DetachArgs) -> Result<Exit, Failure> {
     let path = routes::fill(routes::DETACH, &[&args.name]);
-    let answer = context.client.post(&path, &DetachRequest { node: args.node.clone() })?;
+    let request = DetachRequest { node: args.node.clone(), ..DetachRequest::default() };
+    let answer = context.client.post(&path, &request)?;
     context.show(&answer, |answer: &DetachAnswer| format!("{}\n", answer.message))?;
     let given_up = answer.parse::<DetachAnswer>()?.given_up;
     Ok(if given_up { Exit::Done } else { Exit::Unreachable })

@@ -1,45 +1,59 @@
-//! `evenkeel mount`, `evenkeel umount`: a filesystem on a volume, in one step.
+//! `evenkeel mount`: a filesystem on a volume, in one step.
 
 mod filesystem;
+mod others;
 mod points;
+mod unmount;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer,
-    VolumeStatus, VolumesAnswer,
+    AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer, VolumeStatus,
 };
 
 use super::Context;
-use crate::args::{MountArgs, UmountArgs};
+use crate::args::MountArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{Painted as _, say};
 use crate::system;
 pub use filesystem::make;
+pub use unmount::umount;
 
 /// Attaches a volume if need be, makes a filesystem if asked for, mounts it.
 ///
 /// # Errors
-/// If any of that fails. A volume that was attached for it is detached again.
+/// If any of that fails, or somebody wants an end. What was attached for it is detached again, and
+/// nothing else.
 pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     refuse_file(args)?;
+    refuse_without_right(&args.name, system::may_mount())?;
     let volume = volume(context, &args.name)?;
     points::refuse_covered(&volume.name, &args.directory, &system::mounts(), points::volume_of)?;
+    others::refuse_clients(&volume, &args.directory)?;
+    let interrupt = Interrupt::watch()?;
     let already = volume.primaries.iter().find(|primary| primary.here);
-    let (device, attached_now) = match already.and_then(|primary| primary.device.clone()) {
-        Some(device) => (device, false),
-        None => (attach(context, &args.name)?, true),
-    };
-    let result = mount_device(Path::new(&device), args);
-    if result.is_err() && attached_now {
+    let had = already.and_then(|primary| primary.device.clone());
+    let device = had.clone().map_or_else(|| attach(context, &interrupt, &args.name), Ok);
+    let result = device.and_then(|device| {
+        let kind = mount_device(context, &interrupt, Path::new(&device), args)?;
+        Ok((device, kind))
+    });
+    if result.is_err() && had.is_none() {
         // The first failure is what the person needs to know.
         drop(detach(context, &args.name));
     }
-    let kind = result?;
+    let (device, kind) = result.map_err(|failure| interrupt.check().err().unwrap_or(failure))?;
+    told(context, args, &device, &kind);
+    Ok(())
+}
+
+fn told(context: &Context, args: &MountArgs, device: &str, kind: &str) {
     if context.global.json {
         let shown = serde_json::json!({
             "version": 1, "volume": args.name, "device": device, "filesystem": kind,
@@ -47,26 +61,38 @@ pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         });
         say(&format!("{shown}\n"));
     } else if !context.global.quiet {
-        say(&format!(
-            "Mounted volume {} ({kind}) on {}\n",
-            args.name,
-            args.directory.display().to_string().bold()
-        ));
+        let directory = args.directory.display().to_string();
+        say(&format!("Mounted volume {} ({kind}) on {}\n", args.name, directory.bold()));
     }
-    Ok(())
 }
 
-/// Refuses what is no directory before the volume is attached, and a filesystem made on it.
+/// Refuses what is no directory, and can't be made one, before the volume is attached and a
+/// filesystem made on it.
 fn refuse_file(args: &MountArgs) -> Result<(), Failure> {
-    match fs::metadata(&args.directory) {
-        Ok(found) if !found.is_dir() => {
-            let what = format!("cannot mount volume `{}`", args.name);
-            let why = format!("{} is not a directory", args.directory.display());
-            Err(Failure::new(what, why).exit(Exit::Usage).advise("name a directory"))
-        }
+    let why = match fs::metadata(&args.directory) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => format!("{} is not a directory", args.directory.display()),
         // One that is missing is made.
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => format!("{}: {error}", args.directory.display()),
+    };
+    let what = format!("cannot mount volume `{}`", args.name);
+    Err(Failure::new(what, why).exit(Exit::Usage).advise("name a directory"))
+}
+
+/// The right to ask the node is not the right to mount: that is the system's to give.
+fn refuse_without_right(name: &str, may_mount: bool) -> Result<(), Failure> {
+    if may_mount {
+        return Ok(());
     }
+    Err(Failure::new(
+        format!("cannot mount volume `{name}`"),
+        "this user may not mount filesystems on this machine (it has not CAP_SYS_ADMIN), whatever it may ask of the node",
+    )
+    .advise(format!(
+        "run it as root: sudo evenkeel mount {name} DIRECTORY; or use the volume without a mount: \
+         evenkeel attach {name} --as nbd"
+    )))
 }
 
 fn volume(context: &Context, name: &str) -> Result<VolumeStatus, Failure> {
@@ -74,23 +100,31 @@ fn volume(context: &Context, name: &str) -> Result<VolumeStatus, Failure> {
     Ok(answer.volume)
 }
 
-fn attach(context: &Context, name: &str) -> Result<String, Failure> {
-    let request = AttachRequest { how: AttachHow::Device, ..AttachRequest::default() };
-    let answer: AttachAnswer =
-        context.client.post(&routes::fill(routes::ATTACH, &[name]), &request)?.parse()?;
+fn attach(context: &Context, interrupt: &Interrupt, name: &str) -> Result<String, Failure> {
+    let how = AttachHow::Device;
+    let request = AttachRequest { how, for_mount: true, ..AttachRequest::default() };
+    let path = routes::fill(routes::ATTACH, &[name]);
+    let answer: AttachAnswer = context.client.post_unless(interrupt, &path, &request)?.parse()?;
     answer.device.ok_or_else(|| {
         Failure::new(format!("volume `{name}` has no device"), "the node made none")
             .advise("attach it with --as nbd and use an NBD client instead")
     })
 }
 
+/// Takes away what was attached to mount the volume, and no more.
 fn detach(context: &Context, name: &str) -> Result<DetachAnswer, Failure> {
     let path = routes::fill(routes::DETACH, &[name]);
-    context.client.post(&path, &DetachRequest::default())?.parse()
+    let request = DetachRequest { after_mount: true, ..DetachRequest::default() };
+    context.client.post(&path, &request)?.parse()
 }
 
 /// Returns the type of the filesystem.
-fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
+fn mount_device(
+    context: &Context,
+    interrupt: &Interrupt,
+    device: &Path,
+    args: &MountArgs,
+) -> Result<String, Failure> {
     if let Some(point) = system::mount_points(device).first() {
         return Err(Failure::new(
             format!("volume `{}` is not mounted on {}", args.name, args.directory.display()),
@@ -99,22 +133,13 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
         .exit(Exit::Unsafe)
         .advise(format!("unmount it first: evenkeel umount {} --keep-attached", args.name)));
     }
-    let kind = match (filesystem::signature(device)?, args.mkfs) {
-        (Some(kind), None) => kind,
-        (Some(kind), Some(wanted)) if kind == wanted.name() => kind,
-        (Some(kind), Some(wanted)) => {
-            return Err(filesystem::carries_other(&args.name, &kind, wanted));
-        }
-        (None, Some(wanted)) => {
-            make(&args.name, device, wanted)?;
-            wanted.name().to_owned()
-        }
-        (None, None) => return Err(filesystem::carries_nothing(args, device)),
-    };
+    // Before a filesystem is made that can't be mounted there.
     fs::create_dir_all(&args.directory).map_err(|error| {
         Failure::new(format!("cannot make {}", args.directory.display()), error)
             .advise("name a directory that is there, or that can be made")
     })?;
+    let kind = kind(context, device, args)?;
+    interrupt.check()?;
     let mut words = vec![OsStr::new("-t"), OsStr::new(&kind)];
     if let Some(options) = &args.options {
         words.extend([OsStr::new("-o"), OsStr::new(options)]);
@@ -124,98 +149,29 @@ fn mount_device(device: &Path, args: &MountArgs) -> Result<String, Failure> {
     Ok(kind)
 }
 
-/// Unmounts a volume's filesystem, and detaches the volume.
-///
-/// # Errors
-/// If it is not mounted, in use, or the node refuses.
-pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
-    let Mounted { name, device, is_attached } = find(context, &args.what)?;
-    let points = system::mount_points(&device);
-    points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;
-    for point in &points {
-        system::run("umount", &[point.as_os_str()]).map_err(|failure| {
-            failure.advise(format!("see who uses it: fuser -vm {}", point.display()))
-        })?;
-    }
-    let mut left = None;
-    if is_attached && !args.keep_attached {
-        left = Some(detach(context, &name)?).filter(|answer| !answer.given_up);
-    }
-    if let Some(answer) = left {
-        let what = format!("volume `{name}` is unmounted, and is not given up");
-        return Err(Failure::new(what, answer.message).exit(Exit::Unreachable));
-    }
-    let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
-    let is_kept = is_attached && args.keep_attached;
-    let state = if is_kept { "still attached" } else { "detached" };
-    if context.global.json {
-        let text = serde_json::json!({
-            "version": 1, "volume": name, "unmounted": shown, "attached": is_kept,
-        });
-        say(&format!("{text}\n"));
-    } else if !context.global.quiet {
-        let from = if shown.is_empty() { "nowhere".to_owned() } else { shown.join(", ") };
-        say(&format!("Unmounted volume {name} from {from}; it is {state}\n"));
-    }
-    Ok(())
-}
-
-/// A volume that may be mounted on this machine.
-struct Mounted {
-    name: String,
-    device: PathBuf,
-    /// Whether the node has it attached: a device that outlived that gives errors.
-    is_attached: bool,
-}
-
-/// The volume that a person means by its name or by where it is mounted, with its device. One that
-/// is dead and is mounted still goes first: nothing takes its place before it is unmounted.
-fn find(context: &Context, what: &str) -> Result<Mounted, Failure> {
-    let volumes = context.client.fetch::<VolumesAnswer>(routes::VOLUMES)?.volumes;
-    let directory = fs::canonicalize(what).ok();
-    let mounts = system::mounts();
-    for volume in &volumes {
-        let here = || volume.primaries.iter().filter(|primary| primary.here);
-        let is_attached = here().next().is_some();
-        let living = here().filter_map(|primary| primary.device.as_ref());
-        for device in volume.dead_devices.iter().chain(living) {
-            let device = PathBuf::from(device);
-            let mounted_there = directory
-                .as_ref()
-                .and_then(|path| system::top_mount(&mounts, path))
-                .is_some_and(|top| system::is_from(top, &device));
-            if volume.name == what || mounted_there {
-                return Ok(Mounted { name: volume.name.clone(), device, is_attached });
-            }
+/// The type of the filesystem that the volume carries, or that is made on it.
+fn kind(context: &Context, device: &Path, args: &MountArgs) -> Result<String, Failure> {
+    let found = filesystem::signature(device)?;
+    // Somebody may have begun to use it since.
+    let volume = volume(context, &args.name)?;
+    others::refuse_clients(&volume, &args.directory)?;
+    match (found, args.mkfs) {
+        (Some(kind), Some(wanted)) if kind != wanted.name() => {
+            Err(filesystem::carries_other(&args.name, &kind, wanted))
         }
-    }
-    Err(not_here(what, &volumes))
-}
-
-/// Why nothing of this node is meant by that.
-fn not_here(what: &str, volumes: &[VolumeStatus]) -> Failure {
-    let Some(volume) = volumes.iter().find(|volume| volume.name == what) else {
-        return Failure::new(
-            format!("`{what}` is neither a volume attached here nor the directory of one"),
-            "no device of this node matches",
-        )
-        .exit(Exit::NotFound)
-        .advise("see what is attached: evenkeel volume status");
-    };
-    let failure = |why: String| Failure::new(format!("cannot unmount volume `{what}`"), why);
-    let nodes: Vec<_> = volume.primaries.iter().map(|primary| &*primary.node.name).collect();
-    if volume.primaries.iter().any(|primary| primary.here) {
-        return failure("it has no block device on this node, so it is not mounted here".into())
-            .advise(format!("to end its use: evenkeel detach {what}"));
-    }
-    match nodes.first() {
-        Some(first) => {
-            failure(format!("it is attached on node {}, not on this one", nodes.join(", ")))
-                .exit(Exit::Unsafe)
-                .advise(format!("unmount it on node {first}: evenkeel umount {what}"))
+        (Some(kind), _) => {
+            others::refuse_second_mount(&volume, &args.directory, &kind)?;
+            Ok(kind)
         }
-        None => failure("it is not attached".into())
-            .advise(format!("see it: evenkeel volume status {what}")),
+        (None, Some(wanted)) => {
+            others::refuse_mkfs(&volume, device, wanted)?;
+            make(&args.name, device, wanted)?;
+            Ok(wanted.name().to_owned())
+        }
+        (None, None) => match others::of(&volume, device) {
+            others if others.is_empty() => Err(filesystem::carries_nothing(args, device)),
+            others => Err(others::carries_nothing_known(&volume, &others)),
+        },
     }
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use evenkeel_api::routes;
 use evenkeel_api::types::{AddDiskRequest, DisksAnswer, NodesAnswer, VolumeAnswer, VolumeStatus};
 
-use super::interrupt::Interrupt;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// How long a node may take to answer after its start.
 const START_PATIENCE: Duration = Duration::from_secs(60);

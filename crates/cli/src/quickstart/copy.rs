@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::interrupt::Interrupt;
 use super::source::{SourceFile, Sum, sum};
 use super::store::{Place, Store};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// A file that was copied.
 #[derive(Debug, Clone)]

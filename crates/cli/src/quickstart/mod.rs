@@ -3,7 +3,6 @@
 mod cluster;
 mod compare;
 mod copy;
-mod interrupt;
 mod load;
 mod nbd;
 mod source;
@@ -18,8 +17,8 @@ use std::path::PathBuf;
 use crate::args::QuickstartArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{Painted as _, say, size};
-use interrupt::Interrupt;
 use stale::Scratch;
 use story::Story;
 

@@ -12,7 +12,6 @@ use evenkeel_api::types::{
 use super::cluster::{Cluster, Node};
 use super::compare::{Verdict, allocated, compare};
 use super::copy::{self, Copied, CopyTally};
-use super::interrupt::Interrupt;
 use super::load::{Load, Tally};
 use super::source::{self, SourceFile};
 use super::stale::Scratch;
@@ -22,6 +21,7 @@ use super::volume::{self, Access, NAME};
 use crate::args::QuickstartArgs;
 use crate::commands::wait::RebuildBar;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{self, Painted as _, rate, say, size, span};
 use crate::system;
 

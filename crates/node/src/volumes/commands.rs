@@ -16,6 +16,7 @@ pub mod reservation;
 pub mod retire;
 pub mod stop;
 mod unclean;
+pub mod unmounted;
 pub mod unwritable;
 pub mod verify;
 mod view_change;

@@ -215,7 +215,10 @@ async fn every_node_says_where_a_volume_is_wanted_that_waits_for_its_node() {
     let list = nodes[0].get("/v1/volumes").await;
     assert_eq!(list["volumes"][0]["reason"], SILENT);
     // Whoever does not want it there any more says so anywhere.
-    let answer = nodes[0].detach("web").await;
+    let detach = "/v1/volumes/web/detach";
+    let error = nodes[0].refused("POST", detach, json!(null), "attached-elsewhere").await;
+    assert_eq!(error["why"], "it is meant to be attached on node b, not on node a");
+    let answer = nodes[0].ok("POST", detach, json!({"node": "b"})).await;
     assert!(
         answer["message"].as_str().unwrap().contains("is not attached there again"),
         "{answer}"

@@ -32,8 +32,9 @@ async fn a_volume_is_created_attached_detached_and_deleted() {
     nodes[1].refused("POST", attach, json!({"how": "none"}), "attached-elsewhere").await;
     nodes[1].refused("DELETE", "/v1/volumes/web", Value::Null, "attached").await;
 
-    // From any node.
-    let detached = nodes[1].detach("web").await;
+    // From any node that says where.
+    let detach = json!({"node": "a"});
+    let detached = nodes[1].ok("POST", "/v1/volumes/web/detach", detach).await;
     assert_eq!(detached["clean"], true, "{detached:#}");
     nodes[1].refused("POST", "/v1/volumes/web/detach", Value::Null, "not-attached").await;
     let deleted = nodes[2].ok("DELETE", "/v1/volumes/web", Value::Null).await;
@@ -55,6 +56,10 @@ async fn a_volume_is_detached_only_where_it_is_attached() {
         assert_eq!(error["why"], format!("it is attached on node c, not on node {named}"));
         assert_eq!(error["do"], "Detach it there: `evenkeel detach web --node c`");
     }
+    // Whoever names no node means the one that is asked.
+    let error = nodes[1].refused("POST", detach, Value::Null, "attached-elsewhere").await;
+    assert_eq!(error["why"], "it is attached on node c, not on node b");
+    assert_eq!(error["do"], "Detach it there: `evenkeel detach web --node c`");
     let status = nodes[0].get("/v1/volumes/web").await;
     assert_eq!(status["volume"]["primaries"][0]["node"]["name"], "c", "{status:#}");
     nodes[0].ok("POST", detach, json!({"node": "c"})).await;
@@ -126,7 +131,8 @@ async fn a_node_that_is_silent_is_named_as_unreachable() {
     std::fs::remove_file(&socket).unwrap();
     let frozen = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let detach = "/v1/volumes/web/detach";
-    let error = nodes[0].refused("POST", detach, Value::Null, "node-unreachable").await;
+    let there = json!({"node": "b"});
+    let error = nodes[0].refused("POST", detach, there, "node-unreachable").await;
     assert!(error["why"].as_str().unwrap().ends_with("no connection within 4 s"), "{error}");
     drop(frozen);
     nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;

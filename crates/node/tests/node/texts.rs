@@ -36,7 +36,8 @@ async fn of_a_silent_primary_it_is_said_what_was_asked_and_the_way_out() {
     nodes[2].attach("web").await;
     nodes[2].crash().await;
     let detach = "/v1/volumes/web/detach";
-    let refused = nodes[1].refused("POST", detach, Value::Null, "node-unreachable").await;
+    let there = json!({"node": "c"});
+    let refused = nodes[1].refused("POST", detach, there, "node-unreachable").await;
     assert_eq!(refused["what"], "cannot detach volume web", "{refused:#}");
     assert!(
         has(&refused["why"], "node c, which has to do it, could not be asked: "),

@@ -27,7 +27,7 @@ async fn what_a_detach_has_left_is_told_and_a_second_one_gives_it_up() {
     assert_eq!(answer["silent"], json!(["b:d"]), "{answer:#}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("the replica on b:d did not answer"), "{message}");
-    assert!(message.contains("`evenkeel detach web` once more"), "{message}");
+    assert!(message.contains("`evenkeel detach web --node a` once more"), "{message}");
 
     // Every node gives the same advice.
     for node in [&nodes[0], &nodes[2]] {
@@ -37,16 +37,22 @@ async fn what_a_detach_has_left_is_told_and_a_second_one_gives_it_up() {
         assert!(reason.contains("`evenkeel detach web --node a` does"), "{status:#}");
     }
     // It can't be followed yet, and that is said.
-    let error = nodes[2].call("POST", DETACH, Value::Null).await.1["error"].clone();
+    let there = json!({"node": "a"});
+    let error = nodes[2].call("POST", DETACH, there.clone()).await.1["error"].clone();
     let codes = ["no-data", "node-unreachable"];
     assert!(codes.contains(&error["code"].as_str().unwrap()), "{error:#}");
     let how = json!({"how": "none"});
     let error = nodes[2].refused("POST", ATTACH, how, "attached-elsewhere").await;
-    assert!(error["do"].as_str().unwrap().contains("`evenkeel detach`"), "{error:#}");
+    let advice = error["do"].as_str().unwrap();
+    assert!(advice.contains("(`evenkeel detach web --node a`, from any node)"), "{error:#}");
 
     nodes[1].restart().await;
     nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == true).await;
-    let answer = nodes[2].detach("web").await;
+    // Whoever names no node means the one that is asked.
+    let error = nodes[2].refused("POST", DETACH, Value::Null, "attached-elsewhere").await;
+    assert_eq!(error["why"], "it is attached on node a, not on node c");
+    assert_eq!(error["do"], "Detach it there: `evenkeel detach web --node a`");
+    let answer = nodes[2].ok("POST", DETACH, there).await;
     assert_eq!((&answer["clean"], &answer["given_up"]), (&json!(true), &json!(true)));
     assert_eq!(nodes[2].get(VOLUME).await["volume"]["state"], "detached");
     nodes[2].attach("web").await;

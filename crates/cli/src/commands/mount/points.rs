@@ -43,7 +43,19 @@ pub fn refuse_covered(
         format!("{} is mounted there", described(there, other.as_deref())),
     )
     .exit(Exit::Unsafe)
-    .advise(format!("choose another directory, or {}", unmounting(there, other.as_deref()))))
+    .advise(match other.is_none() && is_of_system(there) {
+        true => "choose another directory".to_owned(),
+        false => format!("choose another directory, or {}", unmounting(there, other.as_deref())),
+    }))
+}
+
+/// What the system needs there: nobody is advised to unmount it.
+fn is_of_system(mount: &Mount) -> bool {
+    const POINTS: [&str; 9] =
+        ["/", "/boot", "/dev", "/home", "/proc", "/run", "/sys", "/usr", "/var"];
+    const BELOW: [&str; 5] = ["/boot", "/dev", "/proc", "/run", "/sys"];
+    POINTS.iter().any(|point| mount.point == Path::new(point))
+        || BELOW.iter().any(|point| mount.point.starts_with(point))
 }
 
 /// Refuses to unmount a volume where something else is mounted over it: that would be taken away

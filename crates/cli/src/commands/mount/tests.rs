@@ -1,26 +1,27 @@
 use super::*;
-use crate::output::volume::tests::volume;
 
-#[test]
-fn of_a_volume_that_is_mounted_elsewhere_it_is_said_where_it_is_attached() {
-    let mut music = volume();
-    music.primaries[0].here = false;
-    let failure = not_here("music", &[music.clone()]);
-    assert_eq!(failure.why, "it is attached on node n1, not on this one");
-    assert_eq!(failure.remedy, "unmount it on node n1: evenkeel umount music");
-    assert_eq!(failure.exit, Exit::Unsafe);
-    music.primaries.clear();
-    assert_eq!(not_here("music", &[music.clone()]).why, "it is not attached");
-    let other = not_here("/srv", &[music]);
-    assert_eq!(other.exit, Exit::NotFound);
-    assert!(other.what.starts_with("`/srv` is neither a volume attached here"), "{}", other.what);
+fn args(directory: &Path) -> MountArgs {
+    let directory = directory.to_owned();
+    MountArgs { name: "music".into(), directory, mkfs: None, options: None }
 }
 
 #[test]
-fn of_one_without_a_device_it_is_said_how_to_end_its_use() {
-    let mut music = volume();
-    music.primaries[0].device = None;
-    let failure = not_here("music", &[music]);
-    assert!(failure.why.starts_with("it has no block device on this node"), "{}", failure.why);
-    assert_eq!(failure.remedy, "to end its use: evenkeel detach music");
+fn what_can_be_no_directory_is_refused_before_anything_is_attached() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    for wrong in [file.clone(), file.join("below")] {
+        let failure = refuse_file(&args(&wrong)).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert_eq!(failure.remedy, "name a directory");
+    }
+    assert!(refuse_file(&args(&directory.path().join("new"))).is_ok());
+}
+
+#[test]
+fn who_may_not_mount_is_told_what_is_missing() {
+    assert!(refuse_without_right("music", true).is_ok());
+    let failure = refuse_without_right("music", false).unwrap_err();
+    assert!(failure.why.contains("it has not CAP_SYS_ADMIN"), "{}", failure.why);
+    assert!(failure.remedy.contains("sudo evenkeel mount music DIRECTORY"), "{}", failure.remedy);
 }

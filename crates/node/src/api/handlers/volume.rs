@@ -11,8 +11,8 @@ use crate::volumes::Node;
 use crate::volumes::attachment::exports::{self, Ended};
 use crate::volumes::attachment::{export, leftovers, nvme};
 use crate::volumes::commands::{
-    assemble, attach, change, create, delete, detach, members, rename, replica, reservation, stop,
-    verify,
+    assemble, attach, change, create, delete, members, rename, replica, reservation, stop,
+    unmounted, verify,
 };
 use crate::volumes::status;
 
@@ -137,7 +137,7 @@ pub async fn detach(
     Forwarded(forwarded): Forwarded,
     Body(request): Body<DetachRequest>,
 ) -> Result<Json<DetachAnswer>, Refusal> {
-    Ok(Json(detach::detach(&node, &volume, request, forwarded).await?))
+    Ok(Json(unmounted::detach(&node, &volume, request, forwarded).await?))
 }
 
 /// Serves an attached volume by NBD, on the node where it is attached.

@@ -202,8 +202,13 @@ impl Turn {
     }
 
     /// See [`Lifecycle::device`].
-    pub(super) fn device(&self, attached: &Attached, device: Option<Device>) {
+    pub(in crate::volumes) fn device(&self, attached: &Attached, device: Option<Device>) {
         self.step(|machine| machine.device(attached.primary.incarnation, device));
+    }
+
+    /// See [`Lifecycle::for_mount`].
+    pub(in crate::volumes) fn for_mount(&self, attached: &Attached, is_for_mount: bool) {
+        self.step(|machine| machine.for_mount(attached.primary.incarnation, is_for_mount));
     }
 
     /// See [`Lifecycle::export`].
@@ -367,6 +372,11 @@ impl Volumes {
     /// Whether it is still to be attached here, or to be shown as it is meant to be.
     pub(crate) fn is_to_be_shown(&self, volume: VolumeId) -> bool {
         self.awaited(volume).is_some() || self.lacking(volume).is_some()
+    }
+
+    /// How a volume that is attached here is meant to be shown.
+    pub(in crate::volumes) fn meant(&self, volume: VolumeId) -> Option<Shown> {
+        self.ask(volume, Lifecycle::meant).flatten()
     }
 
     /// What a volume is not shown by that is attached here, and why.

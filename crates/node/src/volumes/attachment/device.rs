@@ -9,6 +9,9 @@ use super::actor::Turn;
 use crate::volumes::Node;
 use crate::volumes::{Attached, Device};
 
+/// What front ends are called that serve block devices.
+const FRONTEND: &str = "device";
+
 pub(in crate::volumes) fn place(node: &Node) -> Place {
     Place::new(&node.config.runtime)
 }
@@ -35,7 +38,7 @@ pub(in crate::volumes) async fn make_device(
     let (turn, shown_of) = (turn.clone(), attached.clone());
     let made = node.blocking(move |node| {
         let serve = |maker| {
-            let added = data.add_frontend(volume, frontend, "device".into(), maker);
+            let added = data.add_frontend(volume, frontend, FRONTEND.into(), maker);
             runtime.block_on(added).map_err(|e| e.to_string())
         };
         let made = evenkeel_attach::attach(&place(node), &options, serve);
@@ -54,6 +57,34 @@ pub(in crate::volumes) async fn make_device(
     });
     let made = made.await?;
     tracing::info!(volume = attached.name(), device = %made.device.display(), kind = %made.kind, "a block device was made");
+    Ok(())
+}
+
+/// Takes the block device of a volume away that stays attached.
+pub(in crate::volumes) async fn remove_device(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<(), ApiError> {
+    // Until it is gone, or not, it is this one's turn, whoever waits for that.
+    let (turn, attached, what) = (turn.clone(), attached.clone(), what.to_owned());
+    let (at, of) = (node.clone(), attached.clone());
+    let gone = node.blocking(move |node| {
+        match evenkeel_attach::detach(&place(node), attached.name()) {
+            Ok(()) | Err(AttachError::NotAttached(_)) => turn.device(&attached, None),
+            Err(e) => return Err(device_error(&what, &e)),
+        }
+        Ok(())
+    });
+    gone.await?;
+    let status = at.data.volume_status(of.id).await;
+    for (frontend, name) in status.map(|status| status.frontends).unwrap_or_default() {
+        if name == FRONTEND {
+            // It ends by itself, too, when its device is gone.
+            let _ = at.data.remove_frontend(of.id, frontend).await;
+        }
+    }
     Ok(())
 }
 

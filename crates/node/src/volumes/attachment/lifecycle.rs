@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
+use crate::coordinator::{ByMount, Shown, WantedNbd, WantedNvme, Wish};
 use crate::volumes::{Device, Point, Wanted};
 use attachment::Attachment;
 pub use attachment::{Over, Phase};
@@ -212,7 +212,15 @@ impl Lifecycle {
     pub(super) fn device(&mut self, primary: Incarnation, device: Option<Device>) {
         self.show(primary, |seen, meant| {
             meant.device = device.is_some();
+            meant.by_mount = meant.by_mount.filter(|_| meant.device);
             seen.device = device;
+        });
+    }
+
+    /// A block device that is made from now on is for `mount`, or not. It was attached before.
+    pub(super) fn for_mount(&mut self, primary: Incarnation, is_for_mount: bool) {
+        self.show(primary, |_, meant| {
+            meant.by_mount = is_for_mount.then_some(ByMount::Device);
         });
     }
 
@@ -247,7 +255,10 @@ impl Lifecycle {
     /// primary does not serve any more.
     #[must_use]
     pub(super) fn settle(&mut self, primary: Incarnation) -> bool {
-        let shown = self.seen().map(Seen::shown).unwrap_or_default();
+        let mut shown = self.seen().map(Seen::shown).unwrap_or_default();
+        if let Some(Purpose::Use(asked)) = self.of(primary).map(|it| &it.purpose) {
+            shown.by_mount = asked.by_mount.filter(|_| shown.device);
+        }
         self.settle_as(primary, shown)
     }
 
@@ -450,6 +461,11 @@ impl Lifecycle {
     pub(super) fn nvme_hosts(&self) -> Option<Vec<String>> {
         let nvme = self.remembered().and_then(|wanted| wanted.nvme);
         nvme.map(|nvme| nvme.hosts)
+    }
+
+    /// How it is meant to be shown, once it is attached.
+    pub(super) fn meant(&self) -> Option<Shown> {
+        self.attachment.as_ref().and_then(|it| it.settled.clone())
     }
 
     pub(super) const fn earlier(&self) -> Earlier {

@@ -188,8 +188,8 @@ fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), A
                     "it is attached on node {name}, or was and was not given up, and that node is alive or was until a moment ago"
                 ),
                 format!(
-                    "Detach it there (`evenkeel detach` works from any node). If that node has died, wait until it counts as dead, {} s after its last sign of life: a takeover before cannot be forced, because two nodes might write",
-                    node.config.coordinator.expiry_seconds
+                    "Detach it there (`evenkeel detach {} --node {name}`, from any node). If that node has died, wait until it counts as dead, {} s after its last sign of life: a takeover before cannot be forced, because two nodes might write",
+                    found.stored.record.name, node.config.coordinator.expiry_seconds
                 ),
             ));
         }

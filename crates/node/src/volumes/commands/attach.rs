@@ -10,7 +10,7 @@ use evenkeel_core::VolumeId;
 use hyper::Method;
 
 use crate::cluster;
-use crate::coordinator::{Shown, WantedNbd};
+use crate::coordinator::{ByMount, Shown, WantedNbd};
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::{device_error, make_device, place};
@@ -46,7 +46,9 @@ pub async fn attach(
         None => find(node, &what, volume).await?.view.volume,
     };
     let turn = turn(node, id).await;
-    let attached = match alive(node, &turn, &what).await? {
+    let before = alive(node, &turn, &what).await?;
+    let is_new = before.is_none();
+    let attached = match before {
         Some(attached) if adds_nothing(&attached, request.how) => {
             let why = format!("it is attached on node {} already", node.identity.name);
             let advice = "Use it, or detach it first; see `evenkeel volume status`";
@@ -56,9 +58,17 @@ pub async fn attach(
         // Not by its name: another one may have got that meanwhile.
         None => {
             refuse_device(node, id, &request, &what).await?;
-            start(node, &turn, &what, asked(&request)).await?
+            // One that is to be attached again stays so, whatever becomes of a mount.
+            let is_awaited = node.volumes.awaited(id).is_some();
+            let for_mount = request.for_mount && !is_awaited;
+            start(node, &turn, &what, asked(&AttachRequest { for_mount, ..request.clone() }))
+                .await?
         }
     };
+    if !is_new && attached.device().is_none() {
+        // Before it is made: whoever leaves meanwhile leaves what is made.
+        turn.for_mount(&attached, request.for_mount);
+    }
     show(node, &turn, &attached, &request, &what).await?;
     settle(node, &turn, &attached, &what).await?;
     turn.save().await;
@@ -130,7 +140,10 @@ fn asked(request: &AttachRequest) -> Shown {
     match request.how {
         AttachHow::None => Shown::default(),
         AttachHow::Auto if request.read_only => by_nbd,
-        AttachHow::Device | AttachHow::Auto => Shown { device: true, ..Shown::default() },
+        AttachHow::Device | AttachHow::Auto => {
+            let by_mount = request.for_mount.then_some(ByMount::Attachment);
+            Shown { device: true, by_mount, ..Shown::default() }
+        }
         AttachHow::Nbd => by_nbd,
     }
 }

@@ -22,9 +22,7 @@ use crate::volumes::attachment::end::{END, end};
 use crate::volumes::attachment::lifecycle::{Over, Phase};
 use crate::volumes::attachment::start::why_ended;
 use crate::volumes::attachment::{export, exports, nvme, wanted};
-use crate::volumes::lookup::{
-    Found, There, find, member, moved, named, not_done, primaries_elsewhere, primary_elsewhere,
-};
+use crate::volumes::lookup::{Found, There, find, moved, named, not_done};
 
 /// How long a client has that is about to leave, and how often it is looked whether it has.
 const LEAVING: Duration = Duration::from_secs(1);
@@ -50,9 +48,7 @@ pub async fn detach(
     if let Some(attached) = node.volumes.by_name(volume)
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
     {
-        refuse_without_coordinator(node, &what).await?;
-        refuse_clients(node, &attached, &what).await?;
-        return detach_here(node, &attached, &what).await;
+        return detach_unused(node, &attached, &what).await;
     }
     let (found, target) = match detach_there(node, volume, &request, forwarded, &what).await? {
         Where::Left(found) => return unclean::give_up(node, &found, &what).await,
@@ -66,6 +62,17 @@ pub async fn detach(
     let answer = node.cluster.forward(&target, Method::POST, &path, body, deadline).await;
     let there = There { found: &found, target: &target, what: &what };
     answer.map_err(|error| not_done(node, &there, error))
+}
+
+/// Detaches what is attached here, unless a client uses it.
+pub(super) async fn detach_unused(
+    node: &Arc<Node>,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    refuse_without_coordinator(node, what).await?;
+    refuse_clients(node, attached, what).await?;
+    detach_here(node, attached, what).await
 }
 
 /// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
@@ -107,37 +114,24 @@ async fn detach_there(
 ) -> Result<Where, ApiError> {
     let found = find(node, what, volume).await?;
     let is_left = found.view.primaries.iter().any(|p| p.id.node == node.identity.node);
-    if is_left && forwarded {
+    // Whoever names no node means this one.
+    let target = match request.node.as_deref().filter(|_| !forwarded) {
+        Some(name) => named(node, what, name).await?,
+        None => None,
+    };
+    if let Some(target) = target {
+        refuse_elsewhere(node, &found, Some(&target), what)?;
+        return Ok(Where::There(found, target));
+    }
+    if is_left {
         return Ok(Where::Left(found));
     }
-    if let Some(name) = request.node.as_deref().filter(|_| !forwarded) {
-        let named = named(node, what, name).await?;
-        refuse_elsewhere(node, &found, named.as_ref(), what)?;
-        match named {
-            Some(named) => return Ok(Where::There(found, named)),
-            None if is_left => return Ok(Where::Left(found)),
-            None => {}
-        }
+    if forwarded && !found.view.primaries.is_empty() {
+        return Err(moved(what));
     }
-    let mut nodes: Vec<_> = primaries_elsewhere(node, &found.view).collect();
-    if found.view.primaries.is_empty() && !forwarded {
-        nodes = wanted::elsewhere(node, &found.stored.record).collect();
-    }
-    if nodes.len() > 1 && !forwarded {
-        let names: Vec<_> = nodes.iter().map(|id| node.coordinator.node_ref(*id).name).collect();
-        let why = format!("it is attached, or meant to be, on {}", names.join(", "));
-        let advice = "Say where to detach it: `evenkeel detach NAME --node NODE`";
-        return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
-    }
-    match primary_elsewhere(node, &found.view).or_else(|| nodes.first().copied()) {
-        Some(_) if forwarded => Err(moved(what)),
-        Some(id) => member(node, what, id).map(|member| Where::There(found, member)),
-        None if is_left => Ok(Where::Left(found)),
-        None => {
-            let (why, advice) = ("it is not attached", "See `evenkeel volume status`");
-            Err(ApiError::new(ErrorCode::NotAttached, what, why, advice))
-        }
-    }
+    refuse_elsewhere(node, &found, None, what)?;
+    let (why, advice) = ("it is not attached", "See `evenkeel volume status`");
+    Err(ApiError::new(ErrorCode::NotAttached, what, why, advice))
 }
 
 /// A volume that is attached, or meant to be, but not on the node that was named, stays so.
@@ -164,7 +158,8 @@ fn refuse_elsewhere(
     let name =
         |id: &str| id.parse().map_or_else(|_| id.into(), |id| node.coordinator.node_ref(id).name);
     let places: Vec<String> = places.iter().map(|id| name(id)).collect();
-    let why = format!("it is {state} on node {}, not on node {}", places.join(", "), name(named));
+    let on = if places.len() > 1 { "nodes" } else { "node" };
+    let why = format!("it is {state} on {on} {}, not on node {}", places.join(", "), name(named));
     let advice = format!(
         "Detach it there: `evenkeel detach {} --node {}`",
         found.stored.record.name, places[0]

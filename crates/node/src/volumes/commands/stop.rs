@@ -83,7 +83,7 @@ async fn detach(
     refuse_clients(node, found, what).await?;
     for primary in found.view.primaries.iter().map(|primary| primary.id.node) {
         let name = node.coordinator.node_ref(primary).name;
-        let request = DetachRequest { node: Some(name) };
+        let request = DetachRequest { node: Some(name), ..DetachRequest::default() };
         match detach::detach(node, &volume, request, false).await {
             Ok(answer) if !answer.clean => warnings.push(answer.message),
             Ok(_) => {}

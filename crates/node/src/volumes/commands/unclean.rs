@@ -22,8 +22,15 @@ use crate::volumes::lookup::{Found, find, moved, place_of, places};
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Whatever was asked for, the volume is not this node's any more.
-pub(super) const fn given_up(clean: bool, message: String) -> DetachAnswer {
-    DetachAnswer { version: VERSION, clean, given_up: true, silent: Vec::new(), message }
+pub(super) fn given_up(clean: bool, message: String) -> DetachAnswer {
+    let (attached, silent) = (false, Vec::new());
+    DetachAnswer { version: VERSION, clean, given_up: true, attached, silent, message }
+}
+
+/// Nothing uses it here any more, and the view names this node still.
+fn not_given_up(silent: Vec<String>, message: String) -> DetachAnswer {
+    let (clean, given_up, attached) = (false, false, false);
+    DetachAnswer { version: VERSION, clean, given_up, attached, silent, message }
 }
 
 /// Waits for the end of a primary, and tells which in-sync replicas did not answer it last.
@@ -69,9 +76,9 @@ pub(super) fn told(node: &Node, attached: &Attached, silent: Vec<String>) -> Det
         _ => format!("the replicas on {} did not answer", silent.join(", ")),
     };
     let message = format!(
-        "{name}: nothing uses it on node {here} any more, but it was not given up, because {why}. Replicas may differ in what was written last, and no other node can attach it before they are made equal, or node {here} is dead. When they answer: `evenkeel detach {name}` once more, or attach it on node {here} again"
+        "{name}: nothing uses it on node {here} any more, but it was not given up, because {why}. Replicas may differ in what was written last, and no other node can attach it before they are made equal, or node {here} is dead. When they answer: `evenkeel detach {name} --node {here}` once more, or attach it on node {here} again"
     );
-    DetachAnswer { version: VERSION, clean: false, given_up: false, silent, message }
+    not_given_up(silent, message)
 }
 
 /// What a volume is like that this node has given up: which replicas lack writes now, that did not
@@ -118,14 +125,11 @@ pub(super) async fn give_up(
             let now = find(node, what, &id.to_string()).await?;
             given_up(true, left_as(node, (&view, &now), here))
         }
-        _ => DetachAnswer {
-            version: VERSION,
-            clean: false,
-            given_up: false,
-            silent: Vec::new(),
-            message: format!(
-                "{name}: node {here} could not give it up: a replica has stopped answering. When it answers: `evenkeel detach {name}` once more"
+        _ => not_given_up(
+            Vec::new(),
+            format!(
+                "{name}: node {here} could not give it up: a replica has stopped answering. When it answers: `evenkeel detach {name} --node {here}` once more"
             ),
-        },
+        ),
     })
 }

@@ -48,3 +48,15 @@ fn umount_takes_away_the_volumes_own_mount_only() {
     assert!(refuse_hidden("small", Path::new("/dev/loop900"), &mounts, volume).is_ok());
     assert!(refuse_hidden("big", device, &[own.clone(), own], volume).is_ok());
 }
+
+#[test]
+fn nobody_is_advised_to_unmount_what_the_system_needs() {
+    for (source, point, kind) in
+        [("proc", "/proc", "proc"), ("/dev/sda1", "/", "ext4"), ("tmpfs", "/dev/shm", "tmpfs")]
+    {
+        let mounts = [mounted(source, point, kind)];
+        let failure = refuse_covered("big", Path::new(point), &mounts, NONE).unwrap_err();
+        assert_eq!(failure.remedy, "choose another directory");
+        assert_eq!(failure.exit, Exit::Unsafe);
+    }
+}

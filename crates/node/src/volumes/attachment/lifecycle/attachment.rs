@@ -77,7 +77,7 @@ impl Seen {
 
     pub(in crate::volumes) fn shown(&self) -> Shown {
         let (nbd, nvme) = (self.nbd.clone(), self.nvme.clone());
-        Shown { device: self.device.is_some(), nbd, nvme }
+        Shown { device: self.device.is_some(), nbd, nvme, by_mount: None }
     }
 }
 
@@ -115,7 +115,7 @@ impl Attachment {
         let nbd = settled.nbd.clone().filter(|_| self.seen.nbd.is_none());
         let nvme = settled.nvme.clone().filter(|_| self.seen.nvme.is_none());
         let lacks = device || nbd.is_some() || nvme.is_some();
-        lacks.then_some(Shown { device, nbd, nvme })
+        lacks.then_some(Shown { device, nbd, nvme, by_mount: None })
     }
 
     /// How it is attached again, if it stays attached.

@@ -7,8 +7,8 @@ mod simulated;
 const VOLUME: VolumeId = VolumeId(7);
 const ONE: Incarnation = Incarnation(1);
 const NBD: WantedNbd = WantedNbd { tcp: false, read_only: false, clients: Vec::new() };
-const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD), nvme: None };
-const NOT_SHOWN: Shown = Shown { device: false, nbd: None, nvme: None };
+const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD), nvme: None, by_mount: None };
+const NOT_SHOWN: Shown = Shown { device: false, nbd: None, nvme: None, by_mount: None };
 
 fn wanted(incarnation: u64, shown: Shown) -> Wanted {
     Wanted::new(VOLUME.to_string(), "web".into(), incarnation, shown)
@@ -310,7 +310,7 @@ fn what_cannot_be_shown_is_not_remembered() {
 
 /// One that serves again after a restart, with neither its device nor its export.
 fn lacking() -> (Lifecycle, TurnId) {
-    const BOTH: Shown = Shown { device: true, nbd: Some(NBD), nvme: None };
+    const BOTH: Shown = Shown { device: true, nbd: Some(NBD), nvme: None, by_mount: None };
     let mut machine = Lifecycle::new(VOLUME);
     machine.await_again(wanted(0, BOTH), "restarted");
     assert_eq!(machine.advance(), [Output::Retry, Output::Save]);
@@ -329,7 +329,7 @@ fn lacking() -> (Lifecycle, TurnId) {
 fn what_cannot_be_shown_again_is_tried_until_it_is() {
     let (mut machine, turn) = lacking();
     let why = "the path is taken".to_owned();
-    let missing = Shown { device: true, nbd: Some(NBD), nvme: None };
+    let missing = Shown { device: true, nbd: Some(NBD), nvme: None, by_mount: None };
     assert_eq!(machine.lacking(), Some(Lacking { missing, why }));
     assert!(machine.next_try() && machine.awaited().is_none());
     assert!(!machine.waits_for("the path is taken") && machine.waits_for("a mount"));
@@ -348,8 +348,14 @@ fn what_cannot_be_shown_again_is_tried_until_it_is() {
 fn what_is_missing_is_given_up_by_whoever_ends_it() {
     let (mut machine, turn) = lacking();
     machine.export(ONE, None);
-    assert_eq!(machine.lacking().unwrap().missing, Shown { device: true, nbd: None, nvme: None });
-    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: None, nvme: None })));
+    assert_eq!(
+        machine.lacking().unwrap().missing,
+        Shown { device: true, nbd: None, nvme: None, by_mount: None }
+    );
+    assert_eq!(
+        machine.news(),
+        Some(Some(Shown { device: true, nbd: None, nvme: None, by_mount: None }))
+    );
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
     let turn = granted(&mut machine);
@@ -414,7 +420,10 @@ fn a_change_of_what_is_shown_is_told() {
     assert!(!machine.is_untold(), "as before");
     let device = Device { path: "/dev/it".into(), kind: "loop".into() };
     machine.device(ONE, Some(device));
-    assert_eq!(machine.news(), Some(Some(Shown { device: true, nbd: Some(NBD), nvme: None })));
+    assert_eq!(
+        machine.news(),
+        Some(Some(Shown { device: true, nbd: Some(NBD), nvme: None, by_mount: None }))
+    );
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
     assert_eq!(machine.advance(), [], "both are begun");
@@ -514,4 +523,37 @@ fn at_the_daemons_end_the_next_one_is_meant() {
     other.unwant();
     assert_eq!(other.news(), Some(None), "nobody attaches it");
     assert_eq!(other.take_kept(), Kept { remembered: None, untold: true });
+}
+
+#[test]
+fn what_a_mount_has_made_is_remembered_as_long_as_it_is_there() {
+    let device = || Some(Device { path: "/dev/it".into(), kind: "loop".into() });
+    let with = |by_mount| Shown { device: true, by_mount, ..BY_NBD };
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    machine.for_mount(ONE, true);
+    machine.device(ONE, device());
+    assert_eq!(machine.meant(), Some(with(Some(ByMount::Device))));
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, with(Some(ByMount::Device)))));
+    machine.device(ONE, None);
+    assert_eq!(machine.meant(), Some(BY_NBD));
+    // Somebody else's is none.
+    machine.for_mount(ONE, false);
+    machine.device(ONE, device());
+    assert_eq!(machine.meant(), Some(with(None)));
+    machine.let_go(turn);
+
+    let asked = Shown { device: true, by_mount: Some(ByMount::Attachment), ..NOT_SHOWN };
+    let (mut machine, turn) = begun();
+    machine.open(ONE, "web", Purpose::Use(asked.clone())).unwrap();
+    machine.made(ONE, true);
+    machine.serves(ONE, None);
+    machine.for_mount(ONE, true);
+    machine.device(ONE, device());
+    assert!(machine.settle(ONE));
+    assert_eq!(machine.meant(), Some(asked.clone()));
+    assert!(!machine.is_untold(), "the view's swap has said so");
+    machine.export(ONE, Some(NBD));
+    assert_eq!(machine.meant(), Some(Shown { nbd: Some(NBD), ..asked }));
+    machine.let_go(turn);
 }

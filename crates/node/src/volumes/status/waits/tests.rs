@@ -49,7 +49,7 @@ fn silent() -> ReplicaFacts {
     }
 }
 
-const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None };
+const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, by_mount: None };
 
 #[test]
 fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
@@ -67,7 +67,7 @@ fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
 #[test]
 fn what_is_made_is_what_was_asked_for() {
     let nbd = Some(WantedNbd::default());
-    let (by_nbd, _) = attached(Shown { device: false, nbd, nvme: None }, Phase::Serving);
+    let (by_nbd, _) = attached(Shown { nbd, ..Shown::default() }, Phase::Serving);
     assert_eq!(of(&by_nbd, None, true).unwrap().0, Awaited::Export);
     let (made, _) = attached(DEVICE, Phase::Serving);
     let device = Some(Device { path: "/dev/x".into(), kind: "loop".into() });

@@ -22,7 +22,7 @@ pub(super) const REACHED: [&str; 16] = [
     "told later",
 ];
 
-const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None };
+const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, by_mount: None };
 
 /// A primary as the engine has it.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ pub struct Interrupt {
     wanted: Arc<OnceLock<Signal>>,
 }
 
-/// What ends a quickstart early.
+/// What ends a command early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signal {
     ControlC,
@@ -76,6 +76,13 @@ impl Interrupt {
         let Some(caught) = self.wanted.get() else { return Ok(()) };
         let what = format!("stopped by {}", caught.name());
         Err(Failure::new(what, "").exit(Exit::Interrupted))
+    }
+
+    /// The same for what takes its turns with other things.
+    pub async fn until_wanted(&self) {
+        while !self.wanted() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Waits until somebody wants an end.

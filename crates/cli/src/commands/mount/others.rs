@@ -1,0 +1,174 @@
+//! Who else uses a volume that is to be mounted. Two that write to it and don't know of each other
+//! destroy what is on it; and what one of them has written need not be a filesystem that is known
+//! here.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use evenkeel_api::types::{Export, PrimaryStatus, VolumeStatus};
+
+use crate::args::Filesystem;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::system;
+
+/// The filesystems that several nodes may have mounted at once.
+const SHARED: [&str; 2] = ["gfs2", "ocfs2"];
+/// How often, and how long apart, it is looked who has a device open: device managers look at a new
+/// one for a moment.
+const LOOKS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Refuses to mount what a client uses that may write.
+///
+/// # Errors
+/// Says who uses it, and where.
+pub fn refuse_clients(volume: &VolumeStatus, directory: &Path) -> Result<(), Failure> {
+    let writes = |export: &&Export| export.clients > 0 && !export.read_only;
+    let clients: Vec<&Export> = volume.exports.iter().filter(writes).collect();
+    let told: Vec<String> = clients.iter().map(|export| use_by(export)).collect();
+    let Some(first) = clients.first() else { return Ok(()) };
+    Err(Failure::new(
+        format!("volume `{}` is not mounted on {}", volume.name, directory.display()),
+        told.join(", and "),
+    )
+    .exit(Exit::Unsafe)
+    .advise(format!(
+        "have what uses it end its connection, or end the export and the connection with it: \
+         evenkeel unexport {} --only {}; then try again",
+        volume.name, first.kind
+    )))
+}
+
+/// Refuses to mount a filesystem that another node may have mounted too, if it is none for that.
+///
+/// # Errors
+/// Says where else the volume is attached.
+pub fn refuse_second_mount(
+    volume: &VolumeStatus,
+    directory: &Path,
+    kind: &str,
+) -> Result<(), Failure> {
+    let is_other = |primary: &&PrimaryStatus| !primary.here && primary.alive;
+    let Some(other) = volume.primaries.iter().find(is_other) else { return Ok(()) };
+    if SHARED.contains(&kind) {
+        return Ok(());
+    }
+    let (name, node) = (&volume.name, &other.node.name);
+    Err(Failure::new(
+        format!("volume `{name}` is not mounted on {}", directory.display()),
+        format!(
+            "it is attached on node {node} too, and {kind} may be mounted on one node at a time"
+        ),
+    )
+    .exit(Exit::Unsafe)
+    .advise(format!("unmount it there, and detach it: evenkeel detach {name} --node {node}")))
+}
+
+/// Refuses to make a filesystem on what somebody else uses or may use at any time.
+///
+/// # Errors
+/// Says who that is.
+pub fn refuse_mkfs(
+    volume: &VolumeStatus,
+    device: &Path,
+    wanted: Filesystem,
+) -> Result<(), Failure> {
+    let others = of(volume, device);
+    if others.is_empty() {
+        return Ok(());
+    }
+    let (name, kind) = (&volume.name, wanted.name());
+    Err(Failure::new(
+        format!("no {kind} filesystem was made on volume `{name}`"),
+        format!("{}: what they have written would be lost", others.join(", and ")),
+    )
+    .exit(Exit::Unsafe)
+    .advise(ending(name)))
+}
+
+/// A volume carries nothing that is known here, and somebody else uses it: it is not advised to make
+/// something.
+pub fn carries_nothing_known(volume: &VolumeStatus, others: &[String]) -> Failure {
+    let name = &volume.name;
+    let others = others.join(", and ");
+    Failure::new(
+        format!("volume `{name}` cannot be mounted"),
+        format!("it carries no filesystem that is known here, and {others}"),
+    )
+    .exit(Exit::Unsafe)
+    .advise(ending(name))
+}
+
+fn ending(name: &str) -> String {
+    format!(
+        "see who uses it, by `evenkeel volume status {name}`, and what is on it; if nobody needs \
+         that, end this use (evenkeel unexport, evenkeel detach --node NODE), and try again"
+    )
+}
+
+/// Who else has the volume attached, exported or its device open, each as a sentence.
+pub fn of(volume: &VolumeStatus, device: &Path) -> Vec<String> {
+    let mut others = elsewhere(volume);
+    others.extend(users(device));
+    others
+}
+
+/// Those that the nodes know of.
+fn elsewhere(volume: &VolumeStatus) -> Vec<String> {
+    let attached = volume.primaries.iter().filter(|primary| !primary.here);
+    let attached = attached.map(|primary| format!("it is attached on node {}", primary.node.name));
+    volume.exports.iter().map(use_by).chain(attached).collect()
+}
+
+/// `an NBD client uses it (n2)`.
+fn use_by(export: &Export) -> String {
+    let (protocol, client) = match &*export.kind {
+        "nvme" => ("NVMe", "host"),
+        _ => ("NBD", "client"),
+    };
+    let node = &export.node.name;
+    match export.clients {
+        0 => format!("it is exported by {protocol} ({node})"),
+        1 => format!("an {protocol} {client} uses it ({node})"),
+        clients => format!("{clients} {protocol} {client}s use it ({node})"),
+    }
+}
+
+/// Who has the device open on this machine, after a moment for those that only look at it.
+fn users(device: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        found = users_now(device);
+        if found.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+fn users_now(device: &Path) -> Vec<String> {
+    let real = std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    let processes = system::users_of(&real).into_iter();
+    let mut found: Vec<String> = processes.map(|user| format!("{user} has it open")).collect();
+    if found.is_empty() && is_held(&real) {
+        found.push("its block device is mounted, or a part of another device".to_owned());
+    }
+    found
+}
+
+/// Whether somebody has it for himself: a mount in any namespace, a device that is built on it.
+fn is_held(device: &Path) -> bool {
+    let flags = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(device);
+    opened.is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
+}
+
+#[cfg(test)]
+mod tests;

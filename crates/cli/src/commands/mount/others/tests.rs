@@ -1,0 +1,107 @@
+use super::*;
+use crate::output::volume::tests::volume;
+
+fn export(kind: &str, node: &str, clients: usize) -> Export {
+    serde_json::from_value(serde_json::json!({
+        "kind": kind, "node": {"id": "", "name": node}, "socket": null, "tcp": [], "tls": false,
+        "read_only": false, "uris": [], "clients": clients,
+    }))
+    .unwrap()
+}
+
+/// Attached here, and nothing else.
+fn unused() -> VolumeStatus {
+    VolumeStatus { exports: Vec::new(), ..volume() }
+}
+
+fn attached_too(volume: &mut VolumeStatus, node: &str) {
+    let mut other = volume.primaries[0].clone();
+    (other.node.name, other.here) = (node.to_owned(), false);
+    volume.primaries.push(other);
+}
+
+#[test]
+fn a_volume_that_a_client_uses_is_not_mounted() {
+    let directory = Path::new("/srv/music");
+    assert!(refuse_clients(&unused(), directory).is_ok());
+    let by = |exports: Vec<Export>| VolumeStatus { exports, ..unused() };
+    let failure = refuse_clients(&by(vec![export("nbd", "n2", 1)]), directory).unwrap_err();
+    let expected = "evenkeel: volume `music` is not mounted on /srv/music\n  \
+                    why: an NBD client uses it (n2)\n  \
+                    do:  have what uses it end its connection, or end the export and the connection with it: \
+                    evenkeel unexport music --only nbd; then try again\n";
+    assert_eq!(failure.render(), expected);
+    assert_eq!(failure.exit, Exit::Unsafe);
+    let both = by(vec![export("nvme", "n1", 2), export("nbd", "n1", 1)]);
+    let failure = refuse_clients(&both, directory).unwrap_err();
+    assert_eq!(failure.why, "2 NVMe hosts use it (n1), and an NBD client uses it (n1)");
+    assert!(failure.remedy.contains("evenkeel unexport music --only nvme;"), "{}", failure.remedy);
+    // Nobody writes: an export of which nobody has a connection, or that refuses writes.
+    let mut reads = export("nbd", "n1", 1);
+    reads.read_only = true;
+    assert!(refuse_clients(&by(vec![export("nbd", "n1", 0), reads]), directory).is_ok());
+}
+
+#[test]
+fn no_filesystem_is_made_on_what_somebody_else_has() {
+    let device = Path::new("/nowhere");
+    assert!(refuse_mkfs(&unused(), device, Filesystem::Ext4).is_ok());
+    let mut reads = export("nbd", "n1", 0);
+    reads.read_only = true;
+    for (export, why) in [
+        (export("nbd", "n2", 0), "it is exported by NBD (n2)"),
+        (export("nvme", "n2", 1), "an NVMe host uses it (n2)"),
+        (reads, "it is exported by NBD (n1)"),
+    ] {
+        let volume = VolumeStatus { exports: vec![export], ..unused() };
+        let failure = refuse_mkfs(&volume, device, Filesystem::Xfs).unwrap_err();
+        assert_eq!(failure.exit, Exit::Unsafe);
+        assert_eq!(failure.what, "no xfs filesystem was made on volume `music`");
+        assert_eq!(failure.why, format!("{why}: what they have written would be lost"));
+    }
+    let mut shared = unused();
+    attached_too(&mut shared, "n3");
+    let failure = refuse_mkfs(&shared, device, Filesystem::Ext4).unwrap_err();
+    assert!(failure.why.starts_with("it is attached on node n3: "), "{}", failure.why);
+    // Also if that node is dead: what it has written is there.
+    shared.primaries[1].alive = false;
+    assert!(refuse_mkfs(&shared, device, Filesystem::Ext4).is_err());
+}
+
+#[test]
+fn nobody_is_advised_to_format_what_others_use() {
+    let volume = VolumeStatus { exports: vec![export("nbd", "n1", 0)], ..unused() };
+    let failure = carries_nothing_known(&volume, &of(&volume, Path::new("/nowhere")));
+    assert_eq!(failure.exit, Exit::Unsafe);
+    let why = "it carries no filesystem that is known here, and it is exported by NBD (n1)";
+    assert_eq!(failure.why, why);
+    assert!(!failure.render().contains("mkfs"), "{}", failure.render());
+}
+
+#[test]
+fn an_ordinary_filesystem_is_mounted_on_one_node_at_a_time() {
+    let directory = Path::new("/srv");
+    let mut shared = unused();
+    assert!(refuse_second_mount(&shared, directory, "xfs").is_ok());
+    attached_too(&mut shared, "n3");
+    let failure = refuse_second_mount(&shared, directory, "xfs").unwrap_err();
+    assert_eq!(failure.exit, Exit::Unsafe);
+    let why = "it is attached on node n3 too, and xfs may be mounted on one node at a time";
+    assert_eq!(failure.why, why);
+    assert!(failure.remedy.ends_with("evenkeel detach music --node n3"), "{}", failure.remedy);
+    assert!(refuse_second_mount(&shared, directory, "ocfs2").is_ok());
+    shared.primaries[1].alive = false;
+    assert!(refuse_second_mount(&shared, directory, "xfs").is_ok(), "it is taken over");
+}
+
+#[test]
+fn whoever_has_the_device_open_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("device");
+    let held = std::fs::File::create(&path).unwrap();
+    let users = users_now(&path);
+    let own = format!("(process {}) has it open", std::process::id());
+    assert!(users.iter().any(|user| user.ends_with(&own)), "{users:?}");
+    drop(held);
+    assert!(users_now(&path).is_empty());
+}
