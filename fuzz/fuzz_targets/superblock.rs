@@ -2,7 +2,7 @@
 //! made right again. What is accepted must be sound.
 #![no_main]
 
-use evenkeel_format::{SUPERBLOCK_LENGTH, newest, written_by};
+use evenkeel_format::{SUPERBLOCK_LENGTH, envelope, newest};
 use evenkeel_fuzz::{patch, seal, superblock};
 use libfuzzer_sys::fuzz_target;
 
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         }
         sound.sequence += 1;
     }
-    let _ = written_by(&slots[0]);
+    let _ = envelope(&slots[0]);
     if let Ok(found) = newest(&slots[0], &slots[1]) {
         assert!(found.superblock.view.is_valid());
         assert!(found.superblock.encode().is_ok());

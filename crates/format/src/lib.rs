@@ -50,7 +50,7 @@ pub use page::PAGE_LENGTH;
 pub use signature::foreign_signature;
 pub use superblock::{
     EncodeError, Envelope, FORMAT_VERSION, FormatError, MAX_NAME_LENGTH, MAX_WRITER_LENGTH,
-    Superblock, SuperblockBytes, envelope, written_by,
+    Superblock, SuperblockBytes, envelope,
 };
 pub use view::{MAX_VIEW_LENGTH, VIEW_VERSION, ViewFormatError, decode_view, encode_view};
 

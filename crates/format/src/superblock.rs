@@ -24,8 +24,21 @@ pub(crate) const MAGIC: &[u8; 16] = b"evenkeel replica";
 /// A read-only-compatible feature: the data's blocks have checksums.
 const CHECKSUMS: u64 = 1;
 
-const CRC_OFFSET: usize = 24;
-const WRITER_OFFSET: usize = 64;
+// The head, which every version of the format has, in this order:
+//
+// | field | bytes |
+// |---|---|
+// | magic | 16 |
+// | version of the format | 4 |
+// | length of a copy | 4 |
+// | CRC-32C | 4, and 4 zeroes |
+// | sequence | 8 |
+// | features: compatible, read-only-compatible, incompatible | 8 each |
+// | the software that wrote it | 32 |
+//
+// `Head::read` and `put_head` go through it with a cursor; only what is read or written alone has
+// an offset.
+const CRC_OFFSET: usize = MAGIC.len() + 4 + 4;
 const VIEW_OFFSET: usize = 512;
 /// Data starts at a multiple of this, whatever the logical block size.
 const DATA_ALIGNMENT: u64 = 4096;
@@ -218,8 +231,9 @@ impl Superblock {
     /// See [`FormatError`].
     pub fn decode(copy: &[u8]) -> Result<Self, FormatError> {
         let copy = copy.get(..SUPERBLOCK_LENGTH).ok_or(FormatError::Unreadable)?;
-        check_envelope(copy)?;
-        let mut reader = Reader::new(&copy[WRITER_OFFSET + MAX_WRITER_LENGTH..]);
+        let head = Head::read(copy)?.ok_or(FormatError::NoMagic)?;
+        head.check(copy)?;
+        let Head { envelope, rest: mut reader, .. } = head;
         let volume = VolumeId(reader.u128()?);
         let replica = ReplicaId(reader.u128()?);
         let (data_offset, data_length) = (reader.u64()?, reader.u64()?);
@@ -239,7 +253,7 @@ impl Superblock {
             .get(..view_length)
             .ok_or(FormatError::Invalid("the view does not fit"))?;
         let superblock = Self {
-            sequence: u64_at(copy, 32),
+            sequence: envelope.sequence,
             volume,
             name: name.to_owned(),
             replica,
@@ -249,7 +263,7 @@ impl Superblock {
             incarnations,
             saved,
             metadata_offset,
-            has_checksums: u64_at(copy, 48) & CHECKSUMS != 0,
+            has_checksums: envelope.read_only_compatible & CHECKSUMS != 0,
             view: decode_view(view)?,
         };
         superblock.check().map_err(FormatError::Invalid)?;
@@ -282,13 +296,6 @@ impl Superblock {
     }
 }
 
-/// The software that wrote a copy, for messages; not checked by a checksum.
-#[must_use]
-pub fn written_by(copy: &[u8]) -> Option<String> {
-    let field = copy.get(WRITER_OFFSET..WRITER_OFFSET + MAX_WRITER_LENGTH)?;
-    padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
 /// The fields at the start of a copy that every version of the format has. They are returned even
 /// of a copy that fails its checksum: then none of them is certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,67 +316,90 @@ pub struct Envelope {
     pub writer: Option<String>,
 }
 
-/// The start of a copy; `None` if it does not begin as a superblock does.
+/// The start of a copy; `None` if it is too short, or does not begin as a superblock does.
 #[must_use]
 pub fn envelope(copy: &[u8]) -> Option<Envelope> {
-    let copy = copy.get(..SUPERBLOCK_LENGTH).filter(|copy| copy.starts_with(MAGIC))?;
-    Some(Envelope {
-        version: u32_at(copy, 16),
-        checksum: u32_at(copy, CRC_OFFSET),
-        sequence: u64_at(copy, 32),
-        compatible: u64_at(copy, 40),
-        read_only_compatible: u64_at(copy, 48),
-        incompatible: u64_at(copy, 56),
-        writer: written_by(copy),
-    })
+    let copy = copy.get(..SUPERBLOCK_LENGTH)?;
+    Head::read(copy).ok()?.map(|head| head.envelope)
 }
 
-/// Checks the part that all versions of the format share: magic, length, checksum, version,
-/// features.
-fn check_envelope(copy: &[u8]) -> Result<(), FormatError> {
-    if &copy[..16] != MAGIC {
-        return Err(FormatError::NoMagic);
+/// The start of a copy, and what follows it.
+struct Head<'a> {
+    envelope: Envelope,
+    /// Bytes of the copy, as it says.
+    length: usize,
+    rest: Reader<'a>,
+}
+
+impl<'a> Head<'a> {
+    /// Reads it; `None` if the copy does not begin as a superblock does.
+    fn read(copy: &'a [u8]) -> Result<Option<Self>, Short> {
+        let mut reader = Reader::new(copy);
+        if reader.take(MAGIC.len())? != MAGIC {
+            return Ok(None);
+        }
+        let (version, length) = (reader.u32()?, reader.u32()?);
+        let checksum = reader.u32()?;
+        reader.take(4)?;
+        let envelope = Envelope {
+            version,
+            checksum,
+            sequence: reader.u64()?,
+            compatible: reader.u64()?,
+            read_only_compatible: reader.u64()?,
+            incompatible: reader.u64()?,
+            writer: writer(reader.take(MAX_WRITER_LENGTH)?),
+        };
+        Ok(Some(Self { envelope, length: length as usize, rest: reader }))
     }
-    let (version, length) = (u32_at(copy, 16), u32_at(copy, 20) as usize);
-    let writer = || written_by(copy).unwrap_or_else(|| "unknown software".to_owned());
-    // This version has one length. That of a newer one may be more than was read: then the checksum
-    // can't be judged.
-    let whole = match version {
-        FORMAT_VERSION => copy,
-        _ => copy
-            .get(..length)
-            .filter(|whole| whole.len() >= VIEW_OFFSET)
-            .ok_or_else(|| FormatError::UnknownVersion { version, writer: writer() })?,
-    };
-    let (stored, computed) = (u32_at(copy, CRC_OFFSET), checksum(whole));
-    if stored != computed {
-        return Err(FormatError::Checksum { stored, computed });
+
+    /// Checks what all versions of the format share: length, checksum, version, features.
+    fn check(&self, copy: &[u8]) -> Result<(), FormatError> {
+        let Envelope { version, checksum: stored, .. } = self.envelope;
+        let writer =
+            || self.envelope.writer.clone().unwrap_or_else(|| "unknown software".to_owned());
+        let unknown_version = || FormatError::UnknownVersion { version, writer: writer() };
+        // This version has one length. That of a newer one may be more than was read: then the
+        // checksum can't be judged.
+        let whole = match version {
+            FORMAT_VERSION => copy,
+            _ => copy
+                .get(..self.length)
+                .filter(|whole| whole.len() >= VIEW_OFFSET)
+                .ok_or_else(unknown_version)?,
+        };
+        let computed = checksum(whole);
+        if stored != computed {
+            return Err(FormatError::Checksum { stored, computed });
+        }
+        if version != FORMAT_VERSION {
+            return Err(unknown_version());
+        }
+        if self.length != SUPERBLOCK_LENGTH {
+            return Err(FormatError::Invalid("its length is not that of format 1"));
+        }
+        let read_only_compatible = self.envelope.read_only_compatible & !CHECKSUMS;
+        let incompatible = self.envelope.incompatible;
+        if read_only_compatible | incompatible != 0 {
+            let writer = writer();
+            return Err(FormatError::UnknownFeatures {
+                incompatible,
+                read_only_compatible,
+                writer,
+            });
+        }
+        Ok(())
     }
-    if version != FORMAT_VERSION {
-        return Err(FormatError::UnknownVersion { version, writer: writer() });
-    }
-    if length != SUPERBLOCK_LENGTH {
-        return Err(FormatError::Invalid("its length is not that of format 1"));
-    }
-    let (read_only_compatible, incompatible) = (u64_at(copy, 48) & !CHECKSUMS, u64_at(copy, 56));
-    if read_only_compatible | incompatible != 0 {
-        let writer = writer();
-        return Err(FormatError::UnknownFeatures { incompatible, read_only_compatible, writer });
-    }
-    Ok(())
+}
+
+/// The software that a field names; not checked by a checksum.
+fn writer(field: &[u8]) -> Option<String> {
+    padded_text(field).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// Over all bytes, with the checksum's own taken as zero.
 fn checksum(copy: &[u8]) -> u32 {
     crc32c_of_parts(&[&copy[..CRC_OFFSET], &[0; 4], &copy[CRC_OFFSET + 4..]])
-}
-
-fn u32_at(copy: &[u8], offset: usize) -> u32 {
-    Reader::new(&copy[offset..]).u32().unwrap_or_default()
-}
-
-fn u64_at(copy: &[u8], offset: usize) -> u64 {
-    Reader::new(&copy[offset..]).u64().unwrap_or_default()
 }
 
 #[cfg(test)]

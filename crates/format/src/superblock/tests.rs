@@ -44,6 +44,14 @@ pub(crate) fn seal(copy: &mut [u8]) {
     copy[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc);
 }
 
+fn u32_at(copy: &[u8], offset: usize) -> u32 {
+    Reader::new(&copy[offset..]).u32().unwrap()
+}
+
+fn u64_at(copy: &[u8], offset: usize) -> u64 {
+    Reader::new(&copy[offset..]).u64().unwrap()
+}
+
 fn superblocks() -> impl Strategy<Value = Superblock> {
     (views(), any::<(u64, u128, u32)>(), 0..1u64 << 40, "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}").prop_map(
         |(view, (sequence, replica, mirror), beyond, name)| Superblock {
@@ -71,7 +79,10 @@ fn the_bytes_are_where_the_manual_says() {
     assert_eq!(u32_at(&copy.0, 16), 1);
     assert_eq!(u32_at(&copy.0, 20), 16384);
     assert_eq!(u64_at(&copy.0, 32), 9);
-    assert_eq!(written_by(&copy.0).as_deref(), Some(SOFTWARE));
+    let head = envelope(&copy.0).unwrap();
+    assert_eq!(head.writer.as_deref(), Some(SOFTWARE));
+    assert_eq!((head.sequence, head.checksum), (9, u32_at(&copy.0, 24)));
+    assert_eq!((head.compatible, head.read_only_compatible, head.incompatible), (0, 1, 0));
     assert_eq!(copy.0[96], 7);
     assert_eq!(copy.0[112], 2);
     assert_eq!(u64_at(&copy.0, 128), 1 << 20);
@@ -82,6 +93,17 @@ fn the_bytes_are_where_the_manual_says() {
     assert_eq!(u64_at(&copy.0, 232), (4 << 30) + (1 << 20));
     assert_eq!(u64_at(&copy.0, 240), 1_800_000_000);
     assert_eq!(copy.0.as_ptr().align_offset(4096), 0);
+}
+
+/// A cut copy says nothing, however much of it is there: no field of it is taken for zero.
+#[test]
+fn what_is_cut_short_is_unreadable() {
+    let copy = sample().encode().unwrap();
+    for length in [0, 15, 16, 23, 63, 95, 96, 511, SUPERBLOCK_LENGTH - 1] {
+        assert_eq!(Superblock::decode(&copy.0[..length]), Err(FormatError::Unreadable), "{length}");
+        assert_eq!(envelope(&copy.0[..length]), None, "{length}");
+        assert!(length >= 96 || Head::read(&copy.0[..length]).is_err(), "{length}");
+    }
 }
 
 #[test]
