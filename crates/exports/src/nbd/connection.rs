@@ -3,8 +3,8 @@
 //! Requests arrive in one buffer. The payload of a small write is copied from there into an aligned
 //! buffer; of a large one, what has not arrived yet is received straight into that. The receive
 //! buffer is not read on while there is no room for a request's data, while [`MAX_REQUESTS`]
-//! requests are in flight, or while the client leaves too many answers untaken ([`Stream`]): that is
-//! the backpressure that the client feels.
+//! requests are in flight, or while the client leaves too many answers untaken ([`Stream`]): that
+//! is the backpressure that the client feels.
 //!
 //! A client that closes the connection without a disconnect request has given up what had not begun
 //! by then: it may write the same over another connection, and what it wrote here must not come
@@ -31,6 +31,10 @@ pub const MAX_REQUESTS: usize = 256;
 const MAX_RECEIVE: usize = 1 << 20;
 /// Longest payload of a refused write that is passed over; a longer one ends the connection.
 const MAX_DRAIN: u32 = 64 << 20;
+
+/// A defect here, and nothing that a client can bring about.
+const LOST_PLACE: &str =
+    "this server has lost its place in what the client sent: please report this";
 
 const REFUSED: &str = "the request is not permitted, outside the export, not a multiple of its block size, or unknown";
 
@@ -70,6 +74,9 @@ enum Expected {
     Nothing,
     /// The connection has ended.
     Ended,
+    /// Taken by [`Connection::advance`]; what it calls says what follows. A way that forgets to say
+    /// so leaves this behind, so that nothing of the client's is read as a header that is none.
+    Poisoned,
 }
 
 /// Whether to go on with what has been received.
@@ -221,7 +228,7 @@ impl Connection {
             if self.receiving || self.stream.is_full() {
                 return;
             }
-            advance = match std::mem::replace(&mut self.expected, Expected::Header) {
+            advance = match std::mem::replace(&mut self.expected, Expected::Poisoned) {
                 Expected::Header => self.header(context),
                 Expected::Room(request, command) => self.begin(request, command, context),
                 Expected::Payload { request, durable, buffer, filled } => {
@@ -235,6 +242,10 @@ impl Connection {
                     self.expected = expected;
                     Advance::Wait
                 }
+                Expected::Poisoned => {
+                    self.end(LOST_PLACE, context);
+                    Advance::Wait
+                }
             };
         }
         if matches!(advance, Advance::Receive) {
@@ -243,6 +254,7 @@ impl Connection {
     }
 
     fn header(&mut self, context: &mut FrontendContext) -> Advance {
+        self.expected = Expected::Header;
         if self.free.is_empty() && !self.is_disconnect_next() {
             return self.wait(context);
         }
@@ -289,6 +301,7 @@ impl Connection {
                 return Advance::GoOn;
             }
             Command::Cache => {
+                self.expected = Expected::Header;
                 self.answer(request, Ok(()), context);
                 return Advance::GoOn;
             }
@@ -300,6 +313,7 @@ impl Connection {
             Command::Status { .. } => Operation::Map { offset, length: length.into() },
         };
         if self.submit(Open { request, command }, operation, context) {
+            self.expected = Expected::Header;
             return Advance::GoOn;
         }
         self.expected = Expected::Room(request, command);
@@ -357,6 +371,7 @@ impl Connection {
         let operation = Operation::Write { offset: request.offset, payload, durable };
         // A header is read only while a token is free, and a write is never given back.
         self.submit(open, operation, context);
+        self.expected = Expected::Header;
         Advance::GoOn
     }
 
@@ -385,6 +400,7 @@ impl Connection {
             self.expected = Expected::Drain { request, error, left };
             return Advance::Receive;
         }
+        self.expected = Expected::Header;
         self.answer(request, Err((error, REFUSED)), context);
         Advance::GoOn
     }

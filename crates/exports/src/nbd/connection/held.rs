@@ -1,6 +1,6 @@
 //! Changes of a client that has closed its connection. What it sent before may be followed by a
-//! disconnect request, and is then carried out as ever. Otherwise the client has given it up, and may
-//! have written the same blocks over another connection since: it is dropped.
+//! disconnect request, and is then carried out as ever. Otherwise the client has given it up, and
+//! may have written the same blocks over another connection since: it is dropped.
 //!
 //! Whether the client is there is asked before the first change that an event leads to, so that at
 //! most one system call comes to what was received at once. While a request waits for room, and the
@@ -56,9 +56,9 @@ impl Connection {
         }
     }
 
-    /// Waits for room, unless all that could make some is held until the client's disconnect request
-    /// has come, which is behind what waits: then the client has sent more at once than there is room
-    /// for, and has closed its connection without waiting for answers.
+    /// Waits for room, unless all that could make some is held until the client's disconnect
+    /// request has come, which is behind what waits: then the client has sent more at once than
+    /// there is room for, and has closed its connection without waiting for answers.
     pub(super) fn wait(&mut self, context: &mut FrontendContext) -> Advance {
         let taken = MAX_REQUESTS - self.free.len();
         if !self.held.is_empty() && self.held.len() == taken {

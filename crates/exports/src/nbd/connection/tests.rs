@@ -318,3 +318,14 @@ proptest! {
         }
     }
 }
+
+/// What is left when a way through the connection does not say what follows. The bytes of a payload
+/// that could be a header must not be taken for one.
+#[test]
+fn a_lost_place_ends_the_connection() {
+    let mut bench = connected(1 << 20, negotiated(false));
+    bench.front_end.expected = Expected::Poisoned;
+    bench.receive(&request(0, 11, 0, 512), 9999);
+    assert_eq!(bench.submitted.len(), 0);
+    assert_eq!(bench.ended.as_deref(), Some(LOST_PLACE));
+}
