@@ -4,8 +4,8 @@
 //! descriptor are moved in with the operation and come back with its [`Completion`]. So nothing is
 //! freed too early, whoever has gone meanwhile, and an operation is never forgotten.
 //!
-//! A completion names its [`Owner`] by keys of a [`Slab`], which are not used again: what comes late
-//! for something that is gone is recognised.
+//! A completion names its [`Owner`] by keys of a [`Slab`], which are not used again: what comes
+//! late for something that is gone is recognised.
 
 mod batch;
 mod file;
@@ -395,6 +395,11 @@ impl Drop for Ring {
 
 /// An operation that may block begins in one of the ring's own threads. All others the kernel tries
 /// first where they are submitted, which is faster.
+/// Whether the same operation may succeed when it is tried again.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}
+
 fn flags_for(file: &SharedFile) -> Flags {
     if file.submission_blocks() { Flags::ASYNC } else { Flags::empty() }
 }

@@ -14,5 +14,5 @@ pub mod tls;
 pub use self::connection::Connection;
 pub(crate) use self::inbox::Next;
 pub(crate) use self::outbox::{Outbox, Sent};
-pub(crate) use self::peer::{is_transient, prepare_socket};
+pub(crate) use self::peer::prepare_socket;
 pub(crate) use self::socket::Socket;

@@ -1,6 +1,5 @@
-//! Sockets of peers: how they are set up for the ring, and which of their errors pass.
+//! Sockets of peers: how they are set up for the ring.
 
-use std::io;
 use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
@@ -37,9 +36,4 @@ pub(crate) fn prepare_socket(file: &SharedFile) -> bool {
         let _ = sockopt::set_tcp_user_timeout(file, UNACKNOWLEDGED.as_millis() as u32);
     }
     true
-}
-
-/// Whether the same may succeed when it is tried again.
-pub(crate) fn is_transient(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

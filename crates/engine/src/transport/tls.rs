@@ -19,8 +19,8 @@ use rustls::{ClientConfig, CommonState, Error, ServerConfig};
 pub const MAX_PLAIN: usize = 16 << 10;
 /// The most bytes by which a record is longer than its plaintext: 22 with TLS 1.3, 29 before.
 pub const RECORD_OVERHEAD: usize = 32;
-/// Room for what may have to be sent before a record: the answer to the other side's key update, and
-/// an own one.
+/// Room for what may have to be sent before a record: the answer to the other side's key update,
+/// and an own one.
 pub const KEY_UPDATES: usize = 256;
 /// The most ciphertext that need be there to go on: handshake messages span records.
 pub const MAX_UNREAD: usize = 64 << 10;

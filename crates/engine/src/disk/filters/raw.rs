@@ -16,7 +16,7 @@ use crate::disk::device::{
     Advance, Failures, Flushes, Io, Layout, Means, Writes, advance, cut_short, is_of_space,
 };
 use crate::memory::{Buffer, BufferMut};
-use crate::ring::{Completion, Kept, Key, Owner, Slab};
+use crate::ring::{Completion, Kept, Key, Owner, Slab, is_transient};
 
 /// See the module's documentation. `T`: what is told of a request when it has ended.
 pub(in crate::disk) struct RawDisk<I: Io, T> {
@@ -329,10 +329,6 @@ fn metadata_goes_on<I: Io>(
     };
     write(means, owner, file, next, is_durable);
     None
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }
 
 /// Why a request is not believed whose own operations have ended well.

@@ -6,8 +6,8 @@ use rustix::net::Shutdown;
 
 use crate::frontend::FrontendEvent;
 use crate::memory::Buffer;
-use crate::ring::{Batch, Descriptor, Owner, Ring, SharedFile};
-use crate::transport::{Outbox, Sent, is_transient, prepare_socket};
+use crate::ring::{Batch, Descriptor, Owner, Ring, SharedFile, is_transient};
+use crate::transport::{Outbox, Sent, prepare_socket};
 
 /// See the module's documentation.
 pub(super) struct Channel {

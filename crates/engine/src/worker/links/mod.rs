@@ -22,8 +22,8 @@ use super::context::{Context, Unsent, Waiter, Work};
 use crate::api::{Caller, ConnectRequest, EngineEvent, LinkStatus};
 use crate::counters::LinkCounters;
 use crate::memory::{Budget, Buffer};
-use crate::ring::{Completion, Kept, Key, Owner, Slab};
-use crate::transport::{Connection, Next, Sent, Socket, is_transient};
+use crate::ring::{Completion, Kept, Key, Owner, Slab, is_transient};
+use crate::transport::{Connection, Next, Sent, Socket};
 
 /// Whose end it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
