@@ -383,10 +383,11 @@ fn nvme_controller() -> std::io::Result<()> {
     save("nvme_controller", "discovery", 7, &discovery.concat())
 }
 
-/// Steps of a host that has all kinds of commands carried out, aborted, and dropped with their queue.
+/// Steps of a host that has all kinds of commands carried out, aborted, and dropped with their
+/// queue.
 fn nvme_io_queue() -> std::io::Result<()> {
-    // By the place of the opcode in the target's list: the opcode, identifier, first block, blocks less
-    // one, whether data is on request, FUSE.
+    // By the place of the opcode in the target's list: the opcode, identifier, first block, blocks
+    // less one, whether data is on request, FUSE.
     let (flush, write, read, compare, zero, manage, leave) = (0, 1, 3, 4, 5, 6, 8);
     let command =
         |opcode: u8, identifier: u8, on_request: u8| [0, opcode, identifier, 3, 7, on_request, 0];

@@ -1,6 +1,6 @@
-//! What a host without the key says while it has to prove who it is. The first byte says whether there
-//! is a key of the controller, and which numbers the challenge has; then come steps: `s`, a length and
-//! a message to send, or `r` and the room for one to receive.
+//! What a host without the key says while it has to prove who it is. The first byte says whether
+//! there is a key of the controller, and which numbers the challenge has; then come steps: `s`, a
+//! length and a message to send, or `r` and the room for one to receive.
 #![no_main]
 
 use std::sync::Arc;

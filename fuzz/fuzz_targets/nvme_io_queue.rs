@@ -1,5 +1,6 @@
 //! A queue for I/O, served by the front end with the fuzzer as host, kernel, volume and controller.
-//! The first byte sets the digests and the memory; then come steps: a letter, and what belongs to it.
+//! The first byte sets the digests and the memory; then come steps: a letter, and what belongs to
+//! it.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -143,8 +143,8 @@ impl Client {
         self.call(Method::POST, path, Some(body), PATIENCE)
     }
 
-    /// Asks for a change, and asks no more as soon as somebody wants an end: the node then ends what
-    /// it has begun.
+    /// Asks for a change, and asks no more as soon as somebody wants an end: the node then ends
+    /// what it has begun.
     ///
     /// # Errors
     /// If the node is not there, or says no, or with [`Exit::Interrupted`].

@@ -1,6 +1,6 @@
-//! `evenkeel mount` and `umount` beside other uses of a volume: the shipped command, a node that runs,
-//! block devices and filesystems. Needs root, FUSE or ublk, loop devices and mkfs.ext4; without them
-//! these tests say so and pass.
+//! `evenkeel mount` and `umount` beside other uses of a volume: the shipped command, a node that
+//! runs, block devices and filesystems. Needs root, FUSE or ublk, loop devices and mkfs.ext4;
+//! without them these tests say so and pass.
 
 mod common;
 

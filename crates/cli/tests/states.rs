@@ -1,6 +1,6 @@
-//! What `volume status` prints of a cluster is what the tables in `docs/manual/states.md` say: nodes
-//! that run, are killed, and stand still, each a process of the shipped command, and the line that
-//! is printed of each state, with its code.
+//! What `volume status` prints of a cluster is what the tables in `docs/manual/states.md` say:
+//! nodes that run, are killed, and stand still, each a process of the shipped command, and the line
+//! that is printed of each state, with its code.
 
 mod common;
 
@@ -118,8 +118,8 @@ impl Cluster {
         )
     }
 
-    /// Starts a node, where that is possible in a mount namespace of its own: there its disk is made
-    /// read-only, and nobody has to make it writable again.
+    /// Starts a node, where that is possible in a mount namespace of its own: there its disk is
+    /// made read-only, and nobody has to make it writable again.
     fn start(&mut self, name: &str) {
         let own = env!("CARGO_BIN_EXE_evenkeel");
         let mut command = match can_mount() {

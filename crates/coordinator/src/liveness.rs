@@ -21,8 +21,8 @@ use crate::moment::Moment;
 const GRACE: Duration = Duration::from_millis(2500);
 /// The most that counts between two looks: between more the coordinator did not listen.
 const MAX_STEP: Duration = Duration::from_secs(2);
-/// How many times a node has to be heard, within [`GRACE`] after the coordinator stood still, before
-/// it is known to be alive: what it sent last before it died may have waited to be read.
+/// How many times a node has to be heard, within [`GRACE`] after the coordinator stood still,
+/// before it is known to be alive: what it sent last before it died may have waited to be read.
 const PROOF: u32 = 2;
 /// How often at most what was counted is stored, and what is too short to be.
 const SAVE_PERIOD: Duration = Duration::from_secs(1);

@@ -40,7 +40,7 @@ pub enum Request {
     },
     /// Give the cluster another name. Answer: `Done`, `ClusterNamed`.
     Rename {
-        /// That.
+        /// The new name.
         #[serde(deserialize_with = "names::read")]
         name: String,
         /// The name that it has: with another one it is not done. `None`: older software asks.
@@ -220,7 +220,7 @@ pub enum Request {
     RenameVolume {
         /// The volume's identity.
         volume: String,
-        /// That.
+        /// The new name.
         #[serde(deserialize_with = "names::read")]
         name: String,
         /// The revision of the record that this was decided upon: with another one it is not done.

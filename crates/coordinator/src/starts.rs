@@ -36,7 +36,7 @@ pub struct Present {
 
 /// A start that asks to be the present one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Claim {
+pub struct Candidate {
     /// Its counter.
     pub counter: u64,
     /// Its incarnation.
@@ -58,7 +58,7 @@ pub enum Heard {
     Since,
 }
 
-/// The decision about a claim.
+/// The decision about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is the present start, or becomes it.
@@ -96,19 +96,20 @@ impl Present {
         self.before.contains(&incarnation)
     }
 
-    /// Decides about a claim; `heard` says when the present start was last heard.
+    /// Decides about a candidate; `heard` says when the present start was last heard.
     #[must_use]
-    pub fn judge(&self, claim: &Claim, heard: Heard) -> Verdict {
-        let is_same = self.counter == claim.counter && self.incarnation == claim.incarnation;
-        let is_copy = std::iter::once(&claim.incarnation)
-            .chain(&claim.lineage.before)
+    pub fn judge(&self, candidate: &Candidate, heard: Heard) -> Verdict {
+        let is_same =
+            self.counter == candidate.counter && self.incarnation == candidate.incarnation;
+        let is_copy = std::iter::once(&candidate.incarnation)
+            .chain(&candidate.lineage.before)
             .any(|incarnation| self.copies.contains(incarnation));
-        let follows = claim.lineage.before.contains(&self.incarnation);
+        let follows = candidate.lineage.before.contains(&self.incarnation);
         match heard {
             _ if is_same => Verdict::Admitted,
-            _ if self.follows(claim.incarnation) => Verdict::Superseded,
-            _ if is_copy && !claim.is_chosen => Verdict::Copy,
-            _ if follows && claim.lineage.before_ended => Verdict::Admitted,
+            _ if self.follows(candidate.incarnation) => Verdict::Superseded,
+            _ if is_copy && !candidate.is_chosen => Verdict::Copy,
+            _ if follows && candidate.lineage.before_ended => Verdict::Admitted,
             _ if self.has_left => Verdict::Admitted,
             Heard::Silent => Verdict::Admitted,
             Heard::Before => Verdict::Waits,
@@ -116,24 +117,24 @@ impl Present {
         }
     }
 
-    /// The record to store when a claim is admitted.
+    /// The record to store when a candidate is admitted.
     #[must_use]
-    pub fn admit(&self, claim: &Claim) -> Self {
-        if self.incarnation == claim.incarnation && self.counter == claim.counter {
+    pub fn admit(&self, candidate: &Candidate) -> Self {
+        if self.incarnation == candidate.incarnation && self.counter == candidate.counter {
             return self.clone();
         }
         let is_its_own =
-            |copy: &u64| *copy == claim.incarnation || claim.lineage.before.contains(copy);
+            |copy: &u64| *copy == candidate.incarnation || candidate.lineage.before.contains(copy);
         Self {
-            counter: claim.counter,
-            incarnation: claim.incarnation,
-            before: claim.lineage.before.clone(),
+            counter: candidate.counter,
+            incarnation: candidate.incarnation,
+            before: candidate.lineage.before.clone(),
             has_left: false,
             copies: self.copies.iter().copied().filter(|copy| !is_its_own(copy)).collect(),
         }
     }
 
-    /// What is stored once a claim was found to come from a copy.
+    /// What is stored once a candidate was found to come from a copy.
     #[must_use]
     pub fn note_copy(&self, incarnation: u64) -> Self {
         let mut next = self.clone();

@@ -157,8 +157,8 @@ number!(
     RequestId
 );
 number!(
-    /// A way over which requests come to a primary, such as a connection of a client; numbered by the
-    /// driver, from 1 on, and not used again at this primary.
+    /// A way over which requests come to a primary, such as a connection of a client; numbered by
+    /// the driver, from 1 on, and not used again at this primary.
     PathNumber
 );
 number!(

@@ -150,7 +150,7 @@ pub enum Message {
     OpenSession {
         /// Numbered by the opener; the highest one wins.
         session: SessionNumber,
-        /// Who.
+        /// The primary that writes through it, or the rebuilding replica that copies from this one.
         opener: Opener,
         /// Which incarnation of the replica a primary's view names, and which ones views may name
         /// that it could not learn of; none to copy.
@@ -165,7 +165,7 @@ pub enum Message {
     },
     /// Adopt this view, which the coordinator has committed (V2).
     Adopt {
-        /// The view.
+        /// Newer than the one that the replica has adopted, or the same.
         view: Box<View>,
     },
     /// The view is durable in both superblocks, and all work of older ones has ended.
@@ -178,7 +178,7 @@ pub enum Message {
     DiskFailed {
         /// The generation that it has adopted.
         generation: Generation,
-        /// How.
+        /// What kept it from succeeding.
         failure: Failure,
     },
     /// The replica has adopted another generation and did not run the message. If it names a lower
@@ -336,7 +336,7 @@ pub enum Message {
         generation: Generation,
         /// Whose cluster lock.
         requester: PrimaryId,
-        /// Which one.
+        /// The number that the requester gave it: an older one is over.
         number: ClusterLockNumber,
     },
     /// From a rebuilding replica to a primary: I hold this range. Answer when `source` has
@@ -434,9 +434,9 @@ pub enum Message {
         /// How far.
         progress: RebuildProgress,
     },
-    /// From a rebuilding replica to its primaries: what I have copied by now is durable. Answer when
-    /// all that you have sent to the mirror before this message is finished. Said again by the same
-    /// number it changes nothing.
+    /// From a rebuilding replica to its primaries: what I have copied by now is durable. Answer
+    /// when all that you have sent to the mirror before this message is finished. Said again by the
+    /// same number it changes nothing.
     RebuildCopied {
         /// Its generation.
         generation: Generation,

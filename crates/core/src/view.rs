@@ -141,9 +141,9 @@ pub enum Cause {
 /// One replica in a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaRecord {
-    /// Which.
+    /// Its identity, which no other replica ever has.
     pub id: ReplicaId,
-    /// Where it lives.
+    /// The node that has its disk.
     pub node: NodeId,
     /// What it is to the mirror.
     pub state: ReplicaState,
@@ -164,7 +164,7 @@ pub struct ReplicaRecord {
 /// One primary in a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrimaryRecord {
-    /// Which.
+    /// Its node and the incarnation that it drew at its attach.
     pub id: PrimaryId,
     /// Its slot of the intent logs, which no other primary of the view has.
     pub slot: u8,

@@ -458,8 +458,8 @@ fn a_session_that_was_opened_before_the_view_in_which_it_is_anothers_ends() {
     assert!(matches!(said(&effects)[..], [Message::SessionOpened { .. }]), "{effects:?}");
 }
 
-/// A disk that was moved: the primary reaches it in memory if it is on its own node; elsewhere a view
-/// has to say where it is now.
+/// A disk that was moved: the primary reaches it in memory if it is on its own node; elsewhere a
+/// view has to say where it is now.
 #[test]
 fn a_replica_copies_from_where_the_view_has_it_or_from_a_primarys_node() {
     let mut bench = Bench::in_view(view(1, OLD));
@@ -764,8 +764,8 @@ fn answered(bench: &mut Bench, effect: &ReplicaEffect<Blank>) -> Vec<ReplicaEffe
     }
 }
 
-/// The copy may have brought a write that another in-sync member has not written yet: as long as its
-/// primary may end with that, only the bit tells of the difference (W7).
+/// The copy may have brought a write that another in-sync member has not written yet: as long as
+/// its primary may end with that, only the bit tells of the difference (W7).
 #[test]
 fn bits_are_cleared_only_when_the_primary_has_finished_what_the_copy_may_have_brought() {
     let (mut bench, before) = rebuild_until_all_is_durable();

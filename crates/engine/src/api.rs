@@ -143,7 +143,7 @@ pub enum EngineEvent {
         caller: Caller,
         /// The replica to be reached.
         replica: ReplicaId,
-        /// Where it lives.
+        /// The node that has its disk, by the newest view.
         node: NodeId,
     },
     /// Read the volume's newest view; answer with [`crate::Engine::coordinator_answer`].
@@ -169,7 +169,7 @@ pub enum EngineEvent {
     Note {
         /// The volume.
         volume: VolumeId,
-        /// What.
+        /// What to log.
         note: Note,
     },
     /// Requests of clients were answered with an error: the first one of its kind and reason, after
@@ -186,14 +186,14 @@ pub enum EngineEvent {
         volume: VolumeId,
         /// Which: the next one may be there when this is read.
         primary: PrimaryId,
-        /// Why.
+        /// What ended it.
         reason: EndReason,
     },
     /// A front end has ended by itself.
     FrontendEnded {
         /// The volume.
         volume: VolumeId,
-        /// Which.
+        /// As [`crate::Engine`] named it when it was added; it is gone by now.
         frontend: FrontendId,
         /// Why, for the log.
         reason: String,
@@ -226,7 +226,7 @@ pub type VolumeRebuilds = Vec<(VolumeId, Vec<(ReplicaId, RebuildProgress)>)>;
 /// The state of a volume on this node.
 #[derive(Debug, Clone)]
 pub struct VolumeStatus {
-    /// Which.
+    /// Its identity.
     pub volume: VolumeId,
     /// Its primary, if it is attached here.
     pub primary: Option<PrimaryStatus>,

@@ -150,8 +150,8 @@ impl Engine {
         self.order(volume, Order::TellFrontend { volume, frontend, what });
     }
 
-    /// Hands over an inbound replication connection of node `peer` after its hello. If the replica is
-    /// not open, it is closed.
+    /// Hands over an inbound replication connection of node `peer` after its hello. If the replica
+    /// is not open, it is closed.
     pub fn accept_link(
         &self,
         volume: VolumeId,

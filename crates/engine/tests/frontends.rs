@@ -268,8 +268,8 @@ impl Frontend for Triple {
     }
 }
 
-/// Two of the three would fit. If these were taken and returned, the worker would wake the front end
-/// with its own room, for ever, and serve nobody else.
+/// Two of the three would fit. If these were taken and returned, the worker would wake the front
+/// end with its own room, for ever, and serve nobody else.
 #[test]
 fn who_finds_no_room_for_several_buffers_does_not_wake_himself() {
     let cluster = Cluster::start(Shape { memory: Some(3 * 4096), ..Shape::default() });

@@ -1,9 +1,9 @@
 //! A target of NVMe over TCP in one process, for tests with a kernel's initiator: a volume of two
 //! replicas, on `127.0.0.1`, with a discovery subsystem beside it.
 //!
-//! `serve_nvme PORT HOSTNQN SIZE` says when it listens, and what it is called. Hosts see half of the
-//! volume until its input has a line `grow`; a line `lost` or `found` changes the state of the path.
-//! At the end of its input it detaches, and says whether the replicas are the same.
+//! `serve_nvme PORT HOSTNQN SIZE` says when it listens, and what it is called. Hosts see half of
+//! the volume until its input has a line `grow`; a line `lost` or `found` changes the state of the
+//! path. At the end of its input it detaches, and says whether the replicas are the same.
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod cluster;

@@ -90,8 +90,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether the client sends no more than what is in the socket: it has closed the connection, or
-    /// has been cut off. Asks the system.
+    /// Whether the client sends no more than what is in the socket: it has closed the connection,
+    /// or has been cut off. Asks the system.
     pub fn has_hung_up(&self) -> bool {
         let Some(watched) = &self.watched else { return false };
         let mut asked = [PollFd::new(watched, PollFlags::RDHUP)];

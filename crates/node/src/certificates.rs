@@ -1,5 +1,5 @@
-//! The certificate by which this node proves who it is, and the cluster's authority, if its key lies
-//! here. Both are files in the state directory, with mode 0600:
+//! The certificate by which this node proves who it is, and the cluster's authority, if its key
+//! lies here. Both are files in the state directory, with mode 0600:
 //!
 //! | file | what |
 //! |---|---|
@@ -247,8 +247,8 @@ pub struct Founded {
     pub fingerprint: String,
 }
 
-/// Makes the cluster's authority, and this node's certificate, in the state directory of a node that
-/// does not run and is to serve the coordinator.
+/// Makes the cluster's authority, and this node's certificate, in the state directory of a node
+/// that does not run and is to serve the coordinator.
 ///
 /// # Errors
 /// If it runs, does not serve the coordinator, or has a certificate.

@@ -220,8 +220,8 @@ pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError 
     ApiError { what: format!("{}{PLACE}{name}", error.what), ..error }
 }
 
-/// What to do about a node that does not answer this one. Nobody is sent to start a node that is not
-/// known to be down. `may_live`: it has been heard lately, or not been missed for long enough;
+/// What to do about a node that does not answer this one. Nobody is sent to start a node that is
+/// not known to be down. `may_live`: it has been heard lately, or not been missed for long enough;
 /// `hears_coordinator`: that is what the coordinator says now.
 fn of_silent(name: &str, may_live: bool, hears_coordinator: bool) -> String {
     match (hears_coordinator, may_live) {

@@ -133,7 +133,8 @@ pub struct CoordinatorConfig {
     /// The address of the coordinator's node, joined at the first start; `None`: by
     /// `evenkeel node join`.
     pub join: Option<String>,
-    /// A node from which nothing came for so many seconds is dead: others may take its volumes over.
+    /// A node from which nothing came for so many seconds is dead: others may take its volumes
+    /// over.
     pub expiry_seconds: u64,
 }
 

@@ -12,8 +12,8 @@
 //! - [`examine`]: what a replica's disk says, read without a node.
 //! - [`certificates`]: how it proves who it is, and how others get the same.
 //! - [`coordinator`], [`membership`], [`peer`], [`cluster`]: other nodes.
-//! - [`volumes`], [`nbd`], [`nvme`], [`data_path`], [`engine_glue`]: what it does; [`tasks`]: that it
-//!   does it to the end.
+//! - [`volumes`], [`nbd`], [`nvme`], [`data_path`], [`engine_glue`]: what it does; [`tasks`]: that
+//!   it does it to the end.
 //!
 //! Each module uses only those before it in the table of `docs/architecture.md`.
 

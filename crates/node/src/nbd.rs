@@ -183,9 +183,9 @@ impl NbdServer {
     }
 
     /// Serves an export on its unix socket, and on TCP if asked for: to these clients, or to all if
-    /// none is named. An export of the same name is replaced, and those of its clients leave that this
-    /// one is not for, or that may write what this one only lets them read; if that fails it is
-    /// served as before.
+    /// none is named. An export of the same name is replaced, and those of its clients leave that
+    /// this one is not for, or that may write what this one only lets them read; if that fails it
+    /// is served as before.
     ///
     /// # Errors
     /// If the socket cannot be made.
@@ -425,6 +425,7 @@ async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String,
             tracing::warn!(volume = name, %from, %error, "an NBD client cannot be served");
         }
     }
-    // Whom the export is for, and whether they may write, may have changed since the client chose it.
+    // Whom the export is for, and whether they may write, may have changed since the client chose
+    // it.
     server.end_unwanted(&name).await;
 }

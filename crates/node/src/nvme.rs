@@ -1,7 +1,7 @@
 //! NVMe over TCP for hosts: each exported volume as a subsystem, and discovery beside them.
 //!
-//! A connection is led to its queue here (the machines are in the `exports` crate). An admin queue is
-//! served by a task of the control plane; one for I/O goes to the engine.
+//! A connection is led to its queue here (the machines are in the `exports` crate). An admin queue
+//! is served by a task of the control plane; one for I/O goes to the engine.
 //!
 //! A name is what a host says of itself. A host that the export has keys of proves it before its
 //! connection is a queue (`authentication`); others are let in on addresses of this machine alone,

@@ -1,7 +1,7 @@
 //! Other nodes: connections to and from them.
 //!
-//! A connection begins with TLS over TCP (both sides show certificates), then the hello, which tells
-//! its purpose. A replication connection's descriptor goes to the engine; a control
+//! A connection begins with TLS over TCP (both sides show certificates), then the hello, which
+//! tells its purpose. A replication connection's descriptor goes to the engine; a control
 //! connection carries HTTP requests.
 
 use std::collections::HashMap;
@@ -72,19 +72,19 @@ pub enum PeerError {
     /// No connection.
     #[error("{address} cannot be reached: {source}")]
     Connect {
-        /// Where to.
+        /// HOST:PORT that was tried.
         address: String,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// It answered, and refused the connection or the identity.
     #[error("{address} refused the connection: {why}")]
     Refused {
-        /// Who.
+        /// HOST:PORT of the peer.
         address: String,
-        /// Why, for programs.
+        /// The code of the cause, for programs.
         reason: Reason,
-        /// Why, and what to do.
+        /// The cause and the remedy, for people.
         why: String,
     },
     /// Another node answered there.
@@ -92,7 +92,7 @@ pub enum PeerError {
         "{found} answered at {address}, where node {wanted} was wanted: compare `peer.listen` and `peer.advertise` of both with `evenkeel node status`, and correct them; if the coordinator has moved to that node, give `evenkeel node join {address}`"
     )]
     Another {
-        /// Where.
+        /// HOST:PORT that was tried.
         address: String,
         /// The name of who was wanted.
         wanted: String,
@@ -102,7 +102,7 @@ pub enum PeerError {
     /// It did not answer a request in time.
     #[error("{address} did not answer within {} s", deadline.as_secs_f32())]
     Late {
-        /// Who.
+        /// HOST:PORT of the peer.
         address: String,
         /// The time it had.
         deadline: Duration,
@@ -110,9 +110,9 @@ pub enum PeerError {
     /// The connection ended after the request had left, or the answer was nonsense.
     #[error("the connection to {address} failed: {why}")]
     Broken {
-        /// Who.
+        /// HOST:PORT of the peer.
         address: String,
-        /// Why.
+        /// What went wrong, as a sentence.
         why: String,
     },
 }

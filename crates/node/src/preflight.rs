@@ -12,8 +12,8 @@ use crate::config::{Address, Config};
 use crate::files::own_directory::{exposed, refusal};
 use crate::peer::tls;
 
-/// What is probably not meant so, and keeps no node from starting: whom `[api]` names and nobody is. A
-/// sentence each.
+/// What is probably not meant so, and keeps no node from starting: whom `[api]` names and nobody
+/// is. A sentence each.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
     Rights::new(&config.api).unknown()

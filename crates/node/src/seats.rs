@@ -1,10 +1,10 @@
 //! Connections that have not said who they are yet, and how they share the little there is.
 //!
-//! Nobody knows of such a connection more than where it comes from. [`Seats`] refuses none: when all
-//! seats are taken, the oldest connection from the source that has most gives its own to the new
-//! one. Somebody who fills all of them from one address, or from many, cuts off no member: a hello
-//! takes milliseconds, and a seat lasts for as long as it takes to open as many connections as there
-//! are seats.
+//! Nobody knows of such a connection more than where it comes from. [`Seats`] refuses none: when
+//! all seats are taken, the oldest connection from the source that has most gives its own to the
+//! new one. Somebody who fills all of them from one address, or from many, cuts off no member: a
+//! hello takes milliseconds, and a seat lasts for as long as it takes to open as many connections
+//! as there are seats.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! What the node remembers across restarts: the state directory, who the node is, its starts, and the
-//! name of its cluster.
+//! What the node remembers across restarts: the state directory, who the node is, its starts, and
+//! the name of its cluster.
 
 pub mod cluster_name;
 mod directory;

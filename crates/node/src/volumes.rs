@@ -228,8 +228,8 @@ impl Attached {
         self.size.clone()
     }
 
-    /// The generation of the view that its first one replaces, or of an earlier one. Whoever attaches
-    /// it next, after this one, sees a later generation.
+    /// The generation of the view that its first one replaces, or of an earlier one. Whoever
+    /// attaches it next, after this one, sees a later generation.
     #[must_use]
     pub const fn began_after(&self) -> u64 {
         self.replaces.generation

@@ -69,7 +69,7 @@ marks! {
     Drained => "a primary said that nothing of a path was under way any more",
     Reserved => "a request was refused because another host had reserved the volume",
     Preempted => "a host took another one's registration away",
-    ClusterLocked => "all primaries but one stood aside from a range",
+    ClusterLocked => "all primaries but one yielded a range",
     Rewritten => "a range that a replica could not read was rewritten there",
     Added => "a copy was added to a mirror",
     SpareGiven => "a mirror was given a spare",

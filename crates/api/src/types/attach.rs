@@ -32,8 +32,8 @@ pub struct AttachRequest {
     pub how: AttachHow,
     /// Refuse writes.
     pub read_only: bool,
-    /// It is attached, or given a block device, to be mounted: a detach `after_mount` takes away what
-    /// was made for this, and no more.
+    /// It is attached, or given a block device, to be mounted: a detach `after_mount` takes away
+    /// what was made for this, and no more.
     #[serde(skip_serializing_if = "is_false")]
     pub for_mount: bool,
 }

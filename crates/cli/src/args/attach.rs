@@ -128,14 +128,15 @@ pub struct ExportNbdArgs {
 pub struct ExportNvmeArgs {
     /// The volume
     pub name: String,
-    /// Who may use it: a host's NQN, which Linux has in /etc/nvme/hostnqn; several times for several
-    /// hosts
+    /// Who may use it: a host's NQN, which Linux has in /etc/nvme/hostnqn; several times for
+    /// several hosts
     #[arg(long = "host", value_name = "NQN", required_unless_present = "secrets")]
     pub hosts: Vec<String>,
     /// Make a new key for each of these hosts, which proves by it who it is
     #[arg(long)]
     pub generate_key: bool,
-    /// Make one for the node as well, by which a host that asks for it sees that it is the right one
+    /// Make one for the node as well, by which a host that asks for it sees that it is the right
+    /// one
     #[arg(long, requires = "generate_key")]
     pub both_ways: bool,
     /// Take keys from a file that only you may read: lines with a host's NQN, its secret

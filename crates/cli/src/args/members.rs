@@ -66,7 +66,7 @@ pub struct ReplacingArgs {
 /// Arguments of `replica replace`.
 #[derive(Debug, Args)]
 pub struct ReplicaReplaceArgs {
-    /// Which.
+    /// The volume, and which of its replicas.
     #[command(flatten)]
     pub replica: ReplicaArgs,
     /// Where to; chosen by free space if not given
@@ -80,7 +80,7 @@ pub struct ReplicaReplaceArgs {
 /// Arguments of `replica move`.
 #[derive(Debug, Args)]
 pub struct ReplicaMoveArgs {
-    /// Which.
+    /// The volume, and which of its replicas.
     #[command(flatten)]
     pub replica: ReplicaArgs,
     /// Where to: a disk, or a node, of which the disk with the most free space is taken

@@ -71,7 +71,7 @@ Examples:
   evenkeel node remove n3 --dry-run      what would be lost with it?
   evenkeel node remove n3 --yes
 
-A node that lives is drained first: `evenkeel replica move`, `evenkeel detach`. The replicas of a dead
+A live node is drained first: `evenkeel replica move`, `evenkeel detach`. The replicas of a dead
 one leave their volumes, if each keeps an in-sync replica that answers. From then on its identity is
 refused: to use the machine again, remove its state directory and join anew.")]
     Remove(NodeRemoveArgs),

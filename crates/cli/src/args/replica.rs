@@ -76,7 +76,7 @@ pub struct ReplicaArgs {
 /// Arguments of `replica fail`.
 #[derive(Debug, Args)]
 pub struct ReplicaFailArgs {
-    /// Which.
+    /// The volume, and which of its replicas.
     #[command(flatten)]
     pub replica: ReplicaArgs,
     /// Show what would be left, and fail nothing
@@ -87,7 +87,7 @@ pub struct ReplicaFailArgs {
 /// Arguments of `replica remove`.
 #[derive(Debug, Args)]
 pub struct ReplicaRemoveArgs {
-    /// Which.
+    /// The volume, and which of its replicas.
     #[command(flatten)]
     pub replica: ReplicaArgs,
     /// Whether to ask.
@@ -98,7 +98,7 @@ pub struct ReplicaRemoveArgs {
 /// Arguments of `replica re-add`.
 #[derive(Debug, Args)]
 pub struct ReplicaReAddArgs {
-    /// Which.
+    /// The volume, and which of its replicas.
     #[command(flatten)]
     pub replica: ReplicaArgs,
     /// Wait until that replica is in-sync, whatever others are

@@ -193,9 +193,9 @@ pub fn disks(answer: &DisksAnswer) -> String {
     table.render(0) + &warnings(&answer.warnings)
 }
 
-/// What replicas may still take of a disk's room, which is not free for others: a disk may have none
-/// free and not be full, and a full one may have promised more than it has. `-`: a device has one
-/// replica, which has all of it.
+/// What replicas may still take of a disk's room, which is not free for others: a disk may have
+/// none free and not be full, and a full one may have promised more than it has. `-`: a device has
+/// one replica, which has all of it.
 fn promised(disk: &Disk) -> String {
     let to_replicas: u64 = disk.replicas.iter().filter_map(|replica| replica.unallocated).sum();
     let promised = |room: u64| size(room.saturating_sub(disk.free).max(to_replicas));

@@ -57,8 +57,8 @@ pub fn clean(parent: &Path, mut tell: impl FnMut(&Path)) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Scratch directories of this user whose lock nobody holds. Those of others are theirs to remove, and
-/// what they put there, such as a lock that is a pipe, must not be opened.
+/// Scratch directories of this user whose lock nobody holds. Those of others are theirs to remove,
+/// and what they put there, such as a lock that is a pipe, must not be opened.
 fn abandoned(parent: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
     entries

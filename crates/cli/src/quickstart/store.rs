@@ -47,7 +47,7 @@ pub enum Place {
     Range {
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// How many bytes it has.
         length: u64,
     },
 }

@@ -108,7 +108,8 @@ fn a_frozen_coordinator_does_not_take_others_for_dead() {
     assert!(!bench.may_live("beta"));
 }
 
-/// Nobody knows of a node that was not heard since; and what it sent last may have waited to be read.
+/// Nobody knows of a node that was not heard since; and what it sent last may have waited to be
+/// read.
 #[test]
 fn after_the_coordinator_stood_still_no_node_is_called_alive_before_it_was_heard_for_sure() {
     let mut bench = Bench::with_beta(false);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Done, nodes, removal};
 use crate::memory::Note;
-use crate::starts::{Claim, Heard, Present, Verdict};
+use crate::starts::{Candidate, Heard, Present, Verdict};
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
 use crate::{Answer, Caller, NodeRecord, Registration, Request};
@@ -13,8 +13,8 @@ use crate::{Answer, Caller, NodeRecord, Registration, Request};
 /// earlier one may have been on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
-/// Most members of a cluster. Each of them gets the list of all of them, so that many more would be a
-/// burden; and a member that invents others fills neither the store nor their memory.
+/// Most members of a cluster. Each of them gets the list of all of them, so that many more would be
+/// a burden; and a member that invents others fills neither the store nor their memory.
 const MAX_NODES: usize = 1024;
 
 /// Why a node's request is not answered. What lets it pass becomes a condition of what it changes:
@@ -103,25 +103,25 @@ pub fn register(
     let memory = transaction.memory;
     let is_this_daemon = caller.is_none() && node.id == memory.identity.here.to_string();
     let present = load(transaction, &node.id)?;
-    let claim = claim(registration);
+    let candidate = candidate(registration);
     let verdict = match &present {
         Some(present) if !(is_this_daemon && memory.is_alone()) => {
-            let heard = heard(transaction, &node.id, claim.incarnation)?;
-            present.judge(&claim, heard)
+            let heard = heard(transaction, &node.id, candidate.incarnation)?;
+            present.judge(&candidate, heard)
         }
         _ => Verdict::Admitted,
     };
     if verdict != Verdict::Admitted {
         return not_admitted(transaction, verdict, registration, caller);
     }
-    let next = present.unwrap_or_default().admit(&claim);
+    let next = present.unwrap_or_default().admit(&candidate);
     transaction.put(Space::Starts, &node.id, &next)?;
     transaction.put(Space::Nodes, &node.id, node)?;
     if !members.contains(&node.id) {
         nodes::next_epoch(transaction)?;
     }
     nodes::clear_silence(transaction, &node.id)?;
-    transaction.note(Note::Admitted(claim.incarnation));
+    transaction.note(Note::Admitted(candidate.incarnation));
     transaction.note(Note::Heard(node.id.clone()));
     if let Some(caller) = caller {
         transaction.note(Note::Speaks { node: node.id.clone(), at: caller.at.clone() });
@@ -184,9 +184,9 @@ fn load(transaction: &mut Transaction<'_>, node: &str) -> Planned<Option<Present
     Ok(record.map(|record| Present::of_older_software(record.incarnation)))
 }
 
-fn claim(registration: &Registration) -> Claim {
+fn candidate(registration: &Registration) -> Candidate {
     let node = &registration.node;
-    Claim {
+    Candidate {
         counter: node.counter,
         incarnation: node.incarnation,
         lineage: registration.lineage.clone(),

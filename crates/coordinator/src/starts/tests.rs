@@ -4,29 +4,29 @@ use proptest::sample::select;
 
 use super::*;
 
-fn claim(incarnation: u64, before: &[u64], before_ended: bool) -> Claim {
+fn candidate(incarnation: u64, before: &[u64], before_ended: bool) -> Candidate {
     let lineage = Lineage { before: before.to_vec(), before_ended };
-    Claim { counter: incarnation, incarnation, lineage, is_chosen: false }
+    Candidate { counter: incarnation, incarnation, lineage, is_chosen: false }
 }
 
 fn present(incarnation: u64, before: &[u64]) -> Present {
-    Present::default().admit(&claim(incarnation, before, false))
+    Present::default().admit(&candidate(incarnation, before, false))
 }
 
 #[test]
 fn the_present_start_may_always_register_again() {
     for heard in [Heard::Silent, Heard::Before, Heard::Since] {
-        assert_eq!(present(2, &[1]).judge(&claim(2, &[1], false), heard), Verdict::Admitted);
+        assert_eq!(present(2, &[1]).judge(&candidate(2, &[1], false), heard), Verdict::Admitted);
     }
 }
 
 #[test]
 fn a_successor_waits_for_a_goodbye_a_proof_or_silence() {
     let last = present(1, &[]);
-    let next = claim(2, &[1], false);
+    let next = candidate(2, &[1], false);
     assert_eq!(last.judge(&next, Heard::Before), Verdict::Waits);
     assert_eq!(last.judge(&next, Heard::Silent), Verdict::Admitted);
-    assert_eq!(last.judge(&claim(2, &[1], true), Heard::Before), Verdict::Admitted);
+    assert_eq!(last.judge(&candidate(2, &[1], true), Heard::Before), Verdict::Admitted);
     assert_eq!(last.leave(1).unwrap().judge(&next, Heard::Before), Verdict::Admitted);
     assert_eq!(last.leave(7), None);
 }
@@ -34,43 +34,43 @@ fn a_successor_waits_for_a_goodbye_a_proof_or_silence() {
 #[test]
 fn a_proof_counts_for_the_start_that_it_is_about_only() {
     let other = present(5, &[1]);
-    assert_eq!(other.judge(&claim(2, &[1], true), Heard::Before), Verdict::Waits);
-    assert_eq!(other.judge(&claim(2, &[1], true), Heard::Since), Verdict::Copy);
+    assert_eq!(other.judge(&candidate(2, &[1], true), Heard::Before), Verdict::Waits);
+    assert_eq!(other.judge(&candidate(2, &[1], true), Heard::Since), Verdict::Copy);
 }
 
 #[test]
 fn a_copy_is_refused_for_good_with_all_that_follow_it() {
     let original = present(1, &[]);
-    assert_eq!(original.judge(&claim(2, &[1], false), Heard::Since), Verdict::Copy);
+    assert_eq!(original.judge(&candidate(2, &[1], false), Heard::Since), Verdict::Copy);
     let original = original.note_copy(2);
     for heard in [Heard::Silent, Heard::Before] {
-        assert_eq!(original.judge(&claim(2, &[1], false), heard), Verdict::Copy);
-        assert_eq!(original.judge(&claim(3, &[2, 1], true), heard), Verdict::Copy);
+        assert_eq!(original.judge(&candidate(2, &[1], false), heard), Verdict::Copy);
+        assert_eq!(original.judge(&candidate(3, &[2, 1], true), heard), Verdict::Copy);
     }
     assert_eq!(
-        original.leave(1).unwrap().judge(&claim(3, &[2], true), Heard::Before),
+        original.leave(1).unwrap().judge(&candidate(3, &[2], true), Heard::Before),
         Verdict::Copy
     );
-    assert_eq!(original.judge(&claim(4, &[1], true), Heard::Before), Verdict::Admitted);
+    assert_eq!(original.judge(&candidate(4, &[1], true), Heard::Before), Verdict::Admitted);
 }
 
 #[test]
 fn an_operator_may_choose_the_copy_once_the_original_is_silent() {
     let original = present(1, &[]).note_copy(2);
-    let chosen = Claim { is_chosen: true, ..claim(2, &[1], false) };
+    let chosen = Candidate { is_chosen: true, ..candidate(2, &[1], false) };
     assert_eq!(original.judge(&chosen, Heard::Since), Verdict::Copy);
     assert_eq!(original.judge(&chosen, Heard::Before), Verdict::Waits);
     assert_eq!(original.judge(&chosen, Heard::Silent), Verdict::Admitted);
     let now = original.admit(&chosen);
-    assert_eq!(now.judge(&claim(3, &[2], true), Heard::Before), Verdict::Admitted);
-    assert_eq!(now.judge(&claim(1, &[], false), Heard::Silent), Verdict::Superseded);
+    assert_eq!(now.judge(&candidate(3, &[2], true), Heard::Before), Verdict::Admitted);
+    assert_eq!(now.judge(&candidate(1, &[], false), Heard::Silent), Verdict::Superseded);
 }
 
 #[test]
 fn a_superseded_start_stays_so_however_silent_its_successor_is() {
     let next = present(2, &[1]);
     for heard in [Heard::Silent, Heard::Before, Heard::Since] {
-        assert_eq!(next.judge(&claim(1, &[], false), heard), Verdict::Superseded);
+        assert_eq!(next.judge(&candidate(1, &[], false), heard), Verdict::Superseded);
     }
 }
 
@@ -104,10 +104,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default, Clone)]
 struct Machine {
     /// The last start of its directory, whether it was admitted, and what it said of those before.
-    directory: Option<(Claim, bool)>,
+    directory: Option<(Candidate, bool)>,
     /// Whether the directory was copied since that start: no proof then.
     is_copied: bool,
-    running: Option<Claim>,
+    running: Option<Candidate>,
 }
 
 #[derive(Default)]
@@ -126,7 +126,7 @@ impl World {
         if machine.running.is_some() {
             return;
         }
-        let mut next = claim(self.drawn, &[], false);
+        let mut next = candidate(self.drawn, &[], false);
         if let Some((last, admitted)) = &machine.directory {
             next.lineage.before.push(last.incarnation);
             next.lineage.before_ended = !machine.is_copied;
@@ -142,26 +142,26 @@ impl World {
     }
 
     fn register(&mut self, at: usize) -> Result<(), TestCaseError> {
-        let Some(claim) = self.machines[at].running.clone() else { return Ok(()) };
-        let heard = match self.asked.get(&claim.incarnation) {
+        let Some(candidate) = self.machines[at].running.clone() else { return Ok(()) };
+        let heard = match self.asked.get(&candidate.incarnation) {
             _ if self.silent || self.present == Present::default() => Heard::Silent,
             Some(true) => Heard::Since,
             _ => Heard::Before,
         };
-        self.asked.entry(claim.incarnation).or_insert(false);
-        match self.present.judge(&claim, heard) {
+        self.asked.entry(candidate.incarnation).or_insert(false);
+        match self.present.judge(&candidate, heard) {
             Verdict::Admitted => {
-                let is_new = self.present.incarnation != claim.incarnation;
+                let is_new = self.present.incarnation != candidate.incarnation;
                 let present = self.present.incarnation;
                 let mut running = self.machines.iter().filter_map(|m| m.running.as_ref());
                 let lives = running.any(|running| running.incarnation == present);
                 prop_assert!(!is_new || !lives || self.silent, "took over from one that lives");
-                self.present = self.present.admit(&claim);
-                self.machines[at].directory = Some((claim, true));
+                self.present = self.present.admit(&candidate);
+                self.machines[at].directory = Some((candidate, true));
                 self.silent = false;
                 self.asked.clear();
             }
-            Verdict::Copy => self.present = self.present.note_copy(claim.incarnation),
+            Verdict::Copy => self.present = self.present.note_copy(candidate.incarnation),
             Verdict::Waits | Verdict::Superseded => {}
         }
         Ok(())
@@ -172,9 +172,9 @@ impl World {
             Step::Start(at) => self.start(at),
             Step::Kill(at) => self.machines[at].running = None,
             Step::Leave(at) => {
-                if let Some(claim) = self.machines[at].running.take() {
+                if let Some(candidate) = self.machines[at].running.take() {
                     self.present =
-                        self.present.leave(claim.incarnation).unwrap_or(self.present.clone());
+                        self.present.leave(candidate.incarnation).unwrap_or(self.present.clone());
                 }
             }
             Step::Copy(from, to) if from != to && self.machines[to].running.is_none() => {

@@ -24,7 +24,7 @@ pub struct Start {
 /// A replica that was found, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
 pub struct Present<'a> {
-    /// Which.
+    /// Its identity, as its superblocks have it.
     pub replica: ReplicaId,
     /// The incarnations that its superblocks list.
     pub incarnations: Incarnations,

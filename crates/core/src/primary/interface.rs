@@ -26,42 +26,42 @@ pub enum PrimaryEvent<P> {
         /// What is asked.
         operation: Operation<P>,
     },
-    /// Whoever asked gives a request up. If no replica was sent anything of it but reads to compare,
-    /// it is answered by [`RequestError::Cancelled`] now and has no effect. Otherwise it runs, and
-    /// has its own answer. One that is answered is of no interest.
+    /// Whoever asked gives a request up. If no replica was sent anything of it but reads to
+    /// compare, it is answered by [`RequestError::Cancelled`] now and has no effect. Otherwise it
+    /// runs, and has its own answer. One that is answered is of no interest.
     Cancel {
-        /// Which.
+        /// As it was given to [`PrimaryEvent::Request`].
         request: RequestId,
     },
-    /// Tell by one [`PrimaryEffect::Drained`] when nothing is under way any more that was asked over
-    /// this path: not only answered, but carried out by every member, or by none. Whatever is asked
-    /// over it meanwhile counts too. If the primary ends before, nothing is told: what it has sent
-    /// ends when the members adopt the next view.
+    /// Tell by one [`PrimaryEffect::Drained`] when nothing is under way any more that was asked
+    /// over this path: not only answered, but carried out by every member, or by none. Whatever is
+    /// asked over it meanwhile counts too. If the primary ends before, nothing is told: what it has
+    /// sent ends when the members adopt the next view.
     Drain {
-        /// Which.
+        /// As requests name it in [`PrimaryEvent::Request`].
         path: PathNumber,
     },
     /// The connection asked for by [`PrimaryEffect::Connect`] is there.
     LinkUp {
         /// To which replica.
         replica: ReplicaId,
-        /// Its number.
+        /// Names the connection from now on; never used again.
         link: LinkId,
     },
     /// A connection ended, or an attempt to make one failed.
     LinkDown {
         /// To which replica.
         replica: ReplicaId,
-        /// Its number; `None` if it never came to be.
+        /// As `LinkUp` named it; `None` if it never came to be.
         link: Option<LinkId>,
     },
     /// A replica says something.
     Message {
         /// Over which link.
         link: LinkId,
-        /// What.
+        /// What is said; fields from a peer may hold anything.
         message: Message,
-        /// With which payload.
+        /// The data that belong to it; `None` if its kind has none.
         payload: Option<P>,
     },
     /// The coordinator answered, or the driver gave up waiting for it.
@@ -143,16 +143,16 @@ pub enum PrimaryEffect<P> {
     },
     /// Nothing that was asked over this path is under way any more: see [`PrimaryEvent::Drain`].
     Drained {
-        /// Which.
+        /// As [`PrimaryEvent::Drain`] named it.
         path: PathNumber,
     },
     /// Say something to a replica. Messages on one link arrive in their order or not at all.
     Send {
         /// Over which link.
         link: LinkId,
-        /// What.
+        /// What is said.
         message: Message,
-        /// With which payload.
+        /// The data that belong to it; `None` if its kind has none.
         payload: Option<P>,
     },
     /// Make a connection to a replica; answered by exactly one `LinkUp`, or a `LinkDown` without
@@ -160,12 +160,12 @@ pub enum PrimaryEffect<P> {
     Connect {
         /// The replica.
         replica: ReplicaId,
-        /// Where it lives.
+        /// The node that has its disk, by the newest view.
         node: NodeId,
     },
     /// Close a connection. Nothing more is heard of it, not even `LinkDown`.
     Disconnect {
-        /// Its number.
+        /// As [`PrimaryEvent::LinkUp`] named it.
         link: LinkId,
     },
     /// Ask the coordinator for the newest view of the volume.
@@ -177,7 +177,7 @@ pub enum PrimaryEffect<P> {
     SwapView {
         /// Names the answer.
         call: CoordinatorCall,
-        /// The view.
+        /// The one to commit: its generation follows that of `replaces`.
         view: Box<View>,
         /// Its parent. A coordinator whose database is older may have given its number to another
         /// view since.
@@ -185,14 +185,14 @@ pub enum PrimaryEffect<P> {
     },
     /// An operator's command has ended.
     CommandDone {
-        /// Which.
+        /// As it was given to [`PrimaryEvent::Command`].
         id: CommandId,
         /// Success, or why not.
         result: Result<(), CommandError>,
     },
     /// The primary has ended for good; every request has been answered. The driver drops it.
     Ended {
-        /// Why.
+        /// What ended it.
         reason: EndReason,
     },
     /// Something that an administrator wants to read in the log.
@@ -233,8 +233,8 @@ pub enum EndReason {
     NoCoordinator,
     /// It could not start: a mirror has no in-sync replica that answers.
     NoData,
-    /// It could not start: of a mirror's in-sync replicas only this one answers, and its disk is an
-    /// old copy, which was put back.
+    /// It could not start: of a mirror's in-sync replicas only this one answers, and its disk is a
+    /// stale clone, which was put back.
     StaleClone(ReplicaId),
     /// The volume does not exist any more.
     NoVolume,
@@ -260,7 +260,7 @@ pub enum EndReason {
 pub enum Note {
     /// The volume is ready for requests.
     Serving {
-        /// By this view.
+        /// The generation of the view by which it serves.
         view: Generation,
         /// The only primary of the view that this one's first view replaced. `None` if there was
         /// not exactly one. Nobody else has written since that one ended.
@@ -276,7 +276,7 @@ pub enum Note {
     Admitted(ReplicaId),
     /// A replica is in-sync again.
     Completed {
-        /// Which.
+        /// The replica that has become in-sync.
         replica: ReplicaId,
         /// Bytes that its source has sent for that, as far as it has told.
         copied: u64,
@@ -296,7 +296,7 @@ pub enum Note {
     OtherHistory(ReplicaId),
     /// A replica is too slow, and leaves if the others can go on without it.
     Lagging {
-        /// Which.
+        /// The slow one.
         replica: ReplicaId,
         /// The median of its writes, at most twice too high.
         took: Duration,
@@ -305,7 +305,7 @@ pub enum Note {
     },
     /// A replica has returned in vain time after time, and stays away for a while.
     StaysAway {
-        /// Which.
+        /// The one that is not connected to meanwhile.
         replica: ReplicaId,
         /// How often in a row it has left soon after it was taken in.
         times: u32,
@@ -359,7 +359,7 @@ pub enum Waiting {
 /// For what requests wait at present, and for how long they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresentWait {
-    /// For what.
+    /// What is missing.
     pub why: Waiting,
     /// Since when for that. Requests may have waited for something else before.
     pub since: Instant,
@@ -394,7 +394,7 @@ pub struct PrimaryStatus {
 /// One replica as its primary sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerStatus {
-    /// Which.
+    /// Its identity.
     pub replica: ReplicaId,
     /// As what it leaves its mirror and why, if that waits for the coordinator. Until then the view
     /// calls it what it was.

@@ -81,7 +81,7 @@ fn check_peer(view: &View, peer: &Peer) {
     assert!(mirror == peer.mirror(), "I4: {id:?} is of another mirror");
     let names = record.state.takes_writes().then_some(record.incarnation);
     let is_known = !peer.is_ready() || names.is_some() && names == peer.incarnation();
-    assert!(is_known, "W3: {id:?} is sent what another life of it is meant for");
+    assert!(is_known, "W3: {id:?} is sent what is meant for another incarnation of it");
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::view::View;
 pub enum ReplicaEvent<P> {
     /// Somebody has connected. Who, its first message says, and `from` has to agree with it.
     LinkOpened {
-        /// The connection's number.
+        /// Names the connection from now on; never used again.
         link: LinkId,
         /// The node at its other end, as that has proved; `None` for one in the memory of this
         /// process.
@@ -23,7 +23,7 @@ pub enum ReplicaEvent<P> {
     },
     /// A connection has ended.
     LinkClosed {
-        /// Its number.
+        /// As [`ReplicaEvent::LinkOpened`] or `SourceLink` named it.
         link: LinkId,
     },
     /// The connection asked for by [`ReplicaEffect::ConnectSource`] is there (`Some`), or could
@@ -31,23 +31,23 @@ pub enum ReplicaEvent<P> {
     SourceLink {
         /// To which replica.
         replica: ReplicaId,
-        /// Its number.
+        /// Names the connection from now on; `None`: it could not be made.
         link: Option<LinkId>,
     },
     /// Somebody says something.
     Message {
         /// Over which link.
         link: LinkId,
-        /// What.
+        /// What is said; fields from a peer may hold anything.
         message: Message,
-        /// With which payload.
+        /// The data that belong to it; `None` if its kind has none.
         payload: Option<P>,
     },
     /// A disk action has ended.
     Disk {
-        /// Which.
+        /// As it was given to [`ReplicaEffect::Disk`].
         ticket: DiskTicket,
-        /// How.
+        /// What it brought, or why it failed.
         outcome: Result<DiskOutcome<P>, DiskError>,
     },
     /// A device flush has failed that no action of the replica asked for, or that one did which was
@@ -64,9 +64,9 @@ pub enum ReplicaEffect<P> {
     Send {
         /// Over which link.
         link: LinkId,
-        /// What.
+        /// What is said.
         message: Message,
-        /// With which payload.
+        /// The data that belong to it; `None` if its kind has none.
         payload: Option<P>,
     },
     /// Begin a disk action; answered by exactly one [`ReplicaEvent::Disk`]. Actions may be carried
@@ -83,12 +83,12 @@ pub enum ReplicaEffect<P> {
     ConnectSource {
         /// The replica.
         replica: ReplicaId,
-        /// Where it lives.
+        /// The node that has its disk, by the adopted view.
         node: NodeId,
     },
     /// Close a connection. Nothing more is heard of it.
     Disconnect {
-        /// Its number.
+        /// As [`ReplicaEvent::LinkOpened`] or `SourceLink` named it.
         link: LinkId,
     },
 }
@@ -157,7 +157,8 @@ pub enum DiskAction<P> {
         /// Bytes.
         length: u32,
     },
-    /// Make this view durable in both superblocks, one after the other, with the replica's lives.
+    /// Make this view durable in both superblocks, one after the other, with the replica's
+    /// incarnations.
     SaveView(Box<View>, Incarnations),
     /// Make this table of open regions durable, in its slot. One save at a time is asked for; the
     /// last one of the slot that succeeded must survive a crash during the next. The checksums of
@@ -219,7 +220,7 @@ pub enum DiskError {
 /// A replica's state, for status displays.
 #[derive(Debug, Clone)]
 pub struct ReplicaStatus {
-    /// Which.
+    /// Its identity.
     pub id: ReplicaId,
     /// The adopted view.
     pub view: View,
@@ -277,8 +278,8 @@ impl From<DiskError> for Failure {
 }
 
 impl<P: Payload> DiskAction<P> {
-    /// The range of data that it is about (offset and length in bytes), and whether it changes that;
-    /// `None`: it is about no data, or all of them.
+    /// The range of data that it is about (offset and length in bytes), and whether it changes
+    /// that; `None`: it is about no data, or all of them.
     pub fn range(&self) -> Option<(u64, u32, bool)> {
         match self {
             Self::Write { offset, payload, .. } => Some((*offset, payload.length(), true)),

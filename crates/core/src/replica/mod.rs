@@ -1,11 +1,11 @@
 //! A replica: guards one full copy of one mirror on one disk.
 //!
 //! What it knows is in five rooms with fields that nobody else sees, and each uses only those
-//! before it: [`views`] the view that is adopted and the one that is being adopted, [`sessions`] who
-//! is connected, [`log`] which writes others may lack, [`data`] what is under way on the disk,
+//! before it: [`views`] the view that is adopted and the one that is being adopted, [`sessions`]
+//! who is connected, [`log`] which writes others may lack, [`data`] what is under way on the disk,
 //! [`rebuilds`] what is pulled from an in-sync replica when data are lacking here. A method takes
-//! the lower rooms that it uses, and tells its caller what a higher one has to do; only the data have a
-//! rebuild do its part at once, as a [`data::Copier`]. [`Replica`] has
+//! the lower rooms that it uses, and tells its caller what a higher one has to do; only the data
+//! have a rebuild do its part at once, as a [`data::Copier`]. [`Replica`] has
 //! what all share, routes events, and does what follows for several rooms: it adopts views
 //! ([`adopting`]) and closes links ([`linking`]).
 

@@ -36,9 +36,9 @@ impl Role {
 /// A replica to be added. Its disk holds a superblock of this volume already, and no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newcomer {
-    /// Which.
+    /// Its identity, as its superblocks have it.
     pub id: ReplicaId,
-    /// Where it lives.
+    /// The node that has its disk.
     pub node: NodeId,
     /// Its mirror.
     pub mirror: usize,

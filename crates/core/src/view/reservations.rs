@@ -55,9 +55,9 @@ impl ReservationKind {
 /// A registered host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registrant {
-    /// Which.
+    /// The name under which it asks.
     pub host: HostId,
-    /// Its key; not zero.
+    /// Its key, which it has to repeat to act as this registrant; not zero.
     pub key: u64,
 }
 

@@ -12,9 +12,9 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub struct Failure {
     /// `read`, `write`, `compare-and-write`, `zero`, `flush` or `map`.
     pub kind: &'static str,
-    /// Why.
+    /// What they were answered with.
     pub error: RequestError,
-    /// How many.
+    /// How many, since the primary began.
     pub count: u64,
     /// When the first one was answered.
     pub first: SystemTime,

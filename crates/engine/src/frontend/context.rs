@@ -103,10 +103,10 @@ impl FrontendContext {
         rooms
     }
 
-    /// Room for one buffer of at most [`MAX_SPARE`] bytes, which is not counted against the volume's
-    /// memory, and which a front end has once: for what has to be taken because behind it in the
-    /// stream comes what other memory waits for. `None`: wait for `FrontendEvent::MemoryAvailable`.
-    /// What takes it must need nothing more of the client.
+    /// Room for one buffer of at most [`MAX_SPARE`] bytes, which is not counted against the
+    /// volume's memory, and which a front end has once: for what has to be taken because behind it
+    /// in the stream comes what other memory waits for. `None`: wait for
+    /// `FrontendEvent::MemoryAvailable`. What takes it must need nothing more of the client.
     pub fn reserve_spare(&mut self, length: usize) -> Option<Reservation> {
         let room = if length <= MAX_SPARE { self.spare.reserve(length) } else { None };
         self.wants_memory |= room.is_none();

@@ -12,18 +12,18 @@
 //! - Memory that the kernel fills is lent to the engine as a [`BufferMut`] and comes back with the
 //!   event that ends the operation; nothing is freed while the kernel may touch it.
 //! - What a request holds is reserved when it begins: [`FrontendContext::allocate`] for a write's
-//!   payload, [`FrontendContext::submit`] for the answer to a read, [`FrontendContext::reserve`] for
-//!   several buffers. If there is no room, stop reading requests until
-//!   [`FrontendEvent::MemoryAvailable`]. That is the volume's backpressure. What waits for room keeps
-//!   what it has: room that it took and returned would wake it again, for ever.
+//!   payload, [`FrontendContext::submit`] for the answer to a read, [`FrontendContext::reserve`]
+//!   for several buffers. If there is no room, stop reading requests until
+//!   [`FrontendEvent::MemoryAvailable`]. That is the volume's backpressure. What waits for room
+//!   keeps what it has: room that it took and returned would wake it again, for ever.
 //!   Bound also what is queued towards a client that does not read: it holds such room.
 //! - A front end may make non-blocking system calls of its own on its descriptors (FUSE: `read`
 //!   after [`FrontendEvent::Readable`], `writev` for answers).
 //! - Tokens are the front end's own; the engine returns them and does not look at them. A token of
 //!   `submit` names one request at a time. After [`FrontendContext::end`] or
 //!   [`FrontendEvent::Stopping`] nothing more is heard of open requests: those that no replica was
-//!   sent are cancelled, and answers are dropped. A front end whose client has to know when they are
-//!   over cancels them itself, and ends when they are [drained](FrontendContext::drain).
+//!   sent are cancelled, and answers are dropped. A front end whose client has to know when they
+//!   are over cancels them itself, and ends when they are [drained](FrontendContext::drain).
 
 mod context;
 
@@ -101,7 +101,7 @@ pub enum FrontendEvent {
     },
     /// A [`FrontendContext::wait_readable`] has ended: a read will not block, or tell an error.
     Readable {
-        /// Which.
+        /// The one that was waited for.
         descriptor: Descriptor,
     },
     /// A [`FrontendContext::command`] has ended.

@@ -219,9 +219,9 @@ impl Budget {
         self.reserve_all([length]).map(|[room]| room)
     }
 
-    /// Reserves room for buffers of all these lengths, or for none of them. Whoever reserves one after
-    /// the other, and returns the first because there is no room for the second, is told at once that
-    /// room has returned: his own. He would try again for ever.
+    /// Reserves room for buffers of all these lengths, or for none of them. Whoever reserves one
+    /// after the other, and returns the first because there is no room for the second, is told at
+    /// once that room has returned: his own. He would try again for ever.
     #[must_use]
     pub fn reserve_all<const N: usize>(&self, lengths: [usize; N]) -> Option<[Reservation; N]> {
         let sizes = lengths.map(buffer_size);

@@ -88,8 +88,8 @@ impl HangingFile {
 impl Drop for HangingFile {
     fn drop(&mut self) {
         self.hang(false);
-        // Requests that are under way fail now. A process can't end while one of its threads waits for
-        // an answer that another one of its threads would have given.
+        // Requests that are under way fail now. A process can't end while one of its threads waits
+        // for an answer that another one of its threads would have given.
         self.unmount_with(libc::MNT_FORCE);
         self.unmount();
     }

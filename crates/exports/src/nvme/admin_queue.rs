@@ -6,8 +6,8 @@ use super::command::{Entry, Refusal, Status};
 use super::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
 use super::controller::{AdminCommand, Controller, Done, Facts};
 
-/// An admin queue, from the answer to its Connect on. No command waits for anything but an event, so
-/// nothing is kept but what the connection keeps.
+/// An admin queue, from the answer to its Connect on. No command waits for anything but an event,
+/// so nothing is kept but what the connection keeps.
 #[derive(Debug)]
 pub struct AdminQueue {
     connection: Connection,

@@ -99,7 +99,7 @@ pub struct Completion {
     pub head: u16,
     /// CID: which command has ended.
     pub identifier: u16,
-    /// How.
+    /// SC and SCT: success, or what was wrong.
     pub status: Status,
     /// DNR: whether the same command would fail again.
     pub is_final: bool,

@@ -61,8 +61,8 @@ pub enum Event<'a> {
         /// The piece; never empty.
         bytes: &'a [u8],
     },
-    /// A command with a wrong data pointer has come, with this part in a fused operation. It has been
-    /// answered, or is when the data of its capsule has come.
+    /// A command with a wrong data pointer has come, with this part in a fused operation. It has
+    /// been answered, or is when the data of its capsule has come.
     Refused(Fuse),
     /// All data has come that the capsule brings, or that was last requested.
     Received(Slot),
@@ -323,8 +323,8 @@ impl Connection {
         }))
     }
 
-    /// A command with this part in a fused operation has come. The answer of a second half waits for
-    /// that of the first one.
+    /// A command with this part in a fused operation has come. The answer of a second half waits
+    /// for that of the first one.
     fn follow(&mut self, slot: Slot, fuse: Fuse) {
         let first = std::mem::replace(&mut self.first, (fuse == Fuse::First).then_some(slot));
         let Some(first) = first.filter(|_| fuse == Fuse::Second) else { return };

@@ -47,7 +47,7 @@ pub const IDLE_TIME: Duration = Duration::from_secs(120);
 /// The answer to a command that was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdminAnswer {
-    /// Which.
+    /// The place of the command that has ended.
     pub slot: Slot,
     /// How it ended.
     pub status: Status,
@@ -140,8 +140,8 @@ impl Controller {
         self.queues.add(connect.queue)
     }
 
-    /// The host deletes a queue for I/O by Disconnect (Base 6.4), which is to be answered before the
-    /// connection is closed.
+    /// The host deletes a queue for I/O by Disconnect (Base 6.4), which is to be answered before
+    /// the connection is closed.
     pub fn disconnect(&mut self, queue: u16) {
         self.queues.delete(queue);
     }

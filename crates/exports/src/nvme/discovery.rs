@@ -2,8 +2,8 @@
 //!
 //! A directory has one record for each subsystem and address. A host sees the records of the
 //! subsystems that permit it, and only these; whoever keeps a connection is told when they change.
-//! In place of an address that stands for all of a node's (0.0.0.0), a host is told the one by which
-//! it asks.
+//! In place of an address that stands for all of a node's (0.0.0.0), a host is told the one by
+//! which it asks.
 //!
 //! ```text
 //! record: 0 transport   1 family   2 subsystem's type   3 requirements   4..6 port
@@ -63,7 +63,7 @@ pub struct Record {
     pub port: u16,
     /// Where it listens.
     pub address: SocketAddr,
-    /// How.
+    /// Whether TLS is needed there.
     pub security: Security,
     /// Who may see it.
     pub hosts: Hosts,
@@ -113,8 +113,8 @@ impl Directory {
         self.known.admit(host)
     }
 
-    /// Fills `part` with the log page that this host sees which asks by this address, from an offset
-    /// on, and zeroes behind.
+    /// Fills `part` with the log page that this host sees which asks by this address, from an
+    /// offset on, and zeroes behind.
     ///
     /// # Errors
     /// [`Status::InvalidField`] if the page ends before the offset.

@@ -1,5 +1,5 @@
-//! A connection until it is a queue: its parameters (TCP 3.2), Connect (Base 6.3), and a proof of who
-//! the host is where one is needed ([`Authenticating`]).
+//! A connection until it is a queue: its parameters (TCP 3.2), Connect (Base 6.3), and a proof of
+//! who the host is where one is needed ([`Authenticating`]).
 //!
 //! Whoever drives it gives bytes and sends what is appended to `out`. Once the host's Connect is
 //! there with its data, it asks the subsystem of that name, and either refuses or gets the
@@ -22,8 +22,8 @@ const AUTHENTICATION_REQUIRED: u64 = 1 << 17;
 pub enum Progress {
     /// More bytes are needed.
     Wait,
-    /// The host asks to make this connection a queue: see [`Handshake::data`]. Nothing more is to be
-    /// received until it is accepted or refused.
+    /// The host asks to make this connection a queue: see [`Handshake::data`]. Nothing more is to
+    /// be received until it is accepted or refused.
     Connect(Connect),
     /// Send what was appended, then close.
     End(End),

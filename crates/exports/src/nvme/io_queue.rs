@@ -2,22 +2,22 @@
 //!
 //! Commands arrive in one buffer. Data in a capsule is copied from there into an aligned buffer;
 //! data on request is requested when there is room for all of it, and large data is received where
-//! it belongs. So a write that waits for memory doesn't keep the commands behind it waiting. Data in a
-//! capsule has to be taken, because behind it may come data for which others hold memory: without
-//! memory of the volume one command at a time gets the queue's own. What a Compare compares with is
-//! read first, and the host's data is compared as it comes, so that it needs memory once.
+//! it belongs. So a write that waits for memory doesn't keep the commands behind it waiting. Data
+//! in a capsule has to be taken, because behind it may come data for which others hold memory:
+//! without memory of the volume one command at a time gets the queue's own. What a Compare compares
+//! with is read first, and the host's data is compared as it comes, so that it needs memory once.
 //!
-//! Compare and Write is two commands, one behind the other. Room for both is made with the first, and
-//! the volume is asked when the data of both is here, so that no half holds anything of others' up.
-//! A half in a capsule for which there is no room is interrupted: the host tries again.
+//! Compare and Write is two commands, one behind the other. Room for both is made with the first,
+//! and the volume is asked when the data of both is here, so that no half holds anything of others'
+//! up. A half in a capsule for which there is no room is interrupted: the host tries again.
 //!
 //! A queue ends only when nothing of it is under way in the volume, whether the host deletes the
 //! queue, breaks the protocol or is gone: what no replica was sent is cancelled, and the rest is
 //! awaited ([`ending`]). So is a command that the host aborts ([`aborting`]). Commands about
 //! reservations are carried out by the control plane, and awaited as well ([`reserving`]).
 //!
-//! Bounds: as many commands as the queue has entries, besides those of its [`Stream`]. Data comes out
-//! of the volume's memory budget.
+//! Bounds: as many commands as the queue has entries, besides those of its [`Stream`]. Data comes
+//! out of the volume's memory budget.
 
 mod aborting;
 mod answers;
@@ -89,8 +89,8 @@ impl fmt::Debug for IoQueue {
     }
 }
 
-/// Makes the front end that serves a queue. The socket is a stream socket without TLS (or one end of
-/// a pair whose other end is served by who does TLS).
+/// Makes the front end that serves a queue. The socket is a stream socket without TLS (or one end
+/// of a pair whose other end is served by who does TLS).
 #[must_use]
 pub fn front_end(socket: OwnedFd, queue: IoQueue) -> FrontendMaker {
     Box::new(move || Box::new(Queue::new(socket, queue)))
@@ -154,8 +154,8 @@ struct Queue {
     open: Vec<Option<Open>>,
     /// Commands that wait for memory, in the order in which they came.
     waiting: VecDeque<Slot>,
-    /// A command whose data comes next in the stream, which has to wait until it can be taken: until
-    /// the volume has done something, and never for the host.
+    /// A command whose data comes next in the stream, which has to wait until it can be taken:
+    /// until the volume has done something, and never for the host.
     stalled: Option<Slot>,
     /// What the command before was to the next one.
     before: Before,

@@ -1,9 +1,10 @@
-//! Protocol data units (TCP 3.6.2): a header of a fixed length, its digest, padding, data, its digest.
+//! Protocol data units (TCP 3.6.2): a header of a fixed length, its digest, padding, data, its
+//! digest.
 //!
-//! A receiver reads [`COMMON_LENGTH`] bytes and makes a [`Layout`] of them. It reads on until it has
-//! [`Layout::lead`] bytes, has the digest checked by [`Layout::check`], and gives the header to the
-//! type that fits [`Layout::kind`]. [`Layout::data_length`] bytes of data follow, and their digest
-//! if [`Layout::has_data_digest`].
+//! A receiver reads [`COMMON_LENGTH`] bytes and makes a [`Layout`] of them. It reads on until it
+//! has [`Layout::lead`] bytes, has the digest checked by [`Layout::check`], and gives the header to
+//! the type that fits [`Layout::kind`]. [`Layout::data_length`] bytes of data follow, and their
+//! digest if [`Layout::has_data_digest`].
 
 mod body;
 mod digest;

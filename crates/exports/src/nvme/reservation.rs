@@ -1,5 +1,5 @@
-//! Commands about reservations (Base 7.5 to 7.8, 8.1.22), as changes of those that the volume has in
-//! its view (`docs/decisions/0096-the-reservations-of-nvme-are-the-volumes-own.md`).
+//! Commands about reservations (Base 7.5 to 7.8, 8.1.22), as changes of those that the volume has
+//! in its view (`docs/decisions/0096-the-reservations-of-nvme-are-the-volumes-own.md`).
 //!
 //! 1. [`Reserve::read`] takes a command's entry apart, and [`Reserve::with`] its data.
 //! 2. [`Wanted::change`] says which change of the volume's reservations that is, if they permit it.
@@ -232,8 +232,8 @@ const fn number(kind: ReservationKind) -> u8 {
 impl Wanted {
     /// The change of the reservations that a host wants; `None` if it wants none.
     ///
-    /// The volume makes a change once, however often it is asked for, and does not mind if it is made
-    /// already. What NVMe refuses then is refused here.
+    /// The volume makes a change once, however often it is asked for, and does not mind if it is
+    /// made already. What NVMe refuses then is refused here.
     ///
     /// # Errors
     /// [`Status::ReservationConflict`] if the reservations as they are don't permit it.

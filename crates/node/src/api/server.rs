@@ -275,8 +275,8 @@ pub async fn serve_metrics(listener: TcpListener, running: Running) {
     serve_all(&Socket::Tcp(listener), &running.node, serve_one).await;
 }
 
-/// Who gets in at the API's socket. Root and the daemon's own user always find a place, and wait for
-/// no look-up.
+/// Who gets in at the API's socket. Root and the daemon's own user always find a place, and wait
+/// for no look-up.
 struct Doors {
     rights: Rights,
     /// Places for all other users.

@@ -214,8 +214,8 @@ impl Handle {
     }
 
     /// Changes a volume's record by a request that names the record's revision, and asks anew if
-    /// others change it in between; not if [nobody awaits the change](asker_has_gone_since) any more.
-    /// `revision`: of the record as it was read, if it was.
+    /// others change it in between; not if [nobody awaits the change](asker_has_gone_since) any
+    /// more. `revision`: of the record as it was read, if it was.
     ///
     /// # Errors
     /// If there is no answer in time.

@@ -74,8 +74,9 @@ impl Failing {
         }
     }
 
-    /// The engine has closed these replicas of a disk that fails or is read-only. If no other one is
-    /// open, the disk is let go of. It, or each of them, is opened again as soon as that succeeds.
+    /// The engine has closed these replicas of a disk that fails or is read-only. If no other one
+    /// is open, the disk is let go of. It, or each of them, is opened again as soon as that
+    /// succeeds.
     pub fn let_go(&self, disk: u64, closed: &[ReplicaId]) {
         let mut entries = self.0.lock();
         let entry = entries.iter_mut().find(|entry| entry.serial == disk && entry.is_to_go());
@@ -127,8 +128,8 @@ impl Entry {
         self.has_directory() && !self.replicas.iter().any(is_busy)
     }
 
-    /// Whether it fails or is read-only, and nobody lets go of it yet. Who hears that has to, and to
-    /// tell the end of it.
+    /// Whether it fails or is read-only, and nobody lets go of it yet. Who hears that has to, and
+    /// to tell the end of it.
     pub(super) fn begin_let_go(&mut self) -> bool {
         let begins = self.is_to_go() && !self.failed_looks.is_let_go_of;
         self.failed_looks.is_let_go_of |= begins;

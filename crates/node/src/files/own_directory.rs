@@ -1,7 +1,7 @@
 //! Directories in which nobody else may put files: the node's state, its sockets, its disks.
 //!
-//! [`super::own_file`] opens no link. Whoever may write to a directory, or owns it, needs none: they
-//! put a file or a socket of their own in the place of the node's.
+//! [`super::own_file`] opens no link. Whoever may write to a directory, or owns it, needs none:
+//! they put a file or a socket of their own in the place of the node's.
 
 use std::fs;
 use std::io;

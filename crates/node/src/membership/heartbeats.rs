@@ -12,7 +12,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// alive changes without a revision.
 const REFRESH: u32 = 5;
 /// While of one nobody knows whether it is alive, as after the coordinator stood still, a heartbeat
-/// earlier for so many nodes fewer: what the coordinator sends grows with the square of their number.
+/// earlier for so many nodes fewer: what the coordinator sends grows with the square of their
+/// number.
 const NODES_FOR_A_BEAT: usize = 64;
 
 /// Tells the coordinator every second that this node is alive, and keeps what it says of others.

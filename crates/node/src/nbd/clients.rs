@@ -73,8 +73,9 @@ impl Clients {
         Some(Seat { clients: self.clone(), volume, frontend })
     }
 
-    /// The front ends of a volume whose clients may not go on with what is on TCP for these clients,
-    /// for all if none is named; `None`: not on TCP. Nor may those that write if it is read-only.
+    /// The front ends of a volume whose clients may not go on with what is on TCP for these
+    /// clients, for all if none is named; `None`: not on TCP. Nor may those that write if it is
+    /// read-only.
     #[must_use]
     pub fn unwanted(
         &self,

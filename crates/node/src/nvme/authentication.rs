@@ -1,9 +1,10 @@
-//! A host proves who it is, between its Connect and the queue (the machine is in the `exports` crate).
+//! A host proves who it is, between its Connect and the queue (the machine is in the `exports`
+//! crate).
 //!
-//! Until then it takes no place of its volume: only one among the connections that are no queue yet,
-//! of which the oldest gives way. Diffie-Hellman is computed by threads that may block, one power of a
-//! usual group and one of a large group at a time, so that volumes and other hosts go on; who waits
-//! for that waits behind one other connection of each address at most.
+//! Until then it takes no place of its volume: only one among the connections that are no queue
+//! yet, of which the oldest gives way. Diffie-Hellman is computed by threads that may block, one
+//! power of a usual group and one of a large group at a time, so that volumes and other hosts go
+//! on; who waits for that waits behind one other connection of each address at most.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};

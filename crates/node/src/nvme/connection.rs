@@ -105,8 +105,8 @@ pub(super) fn greet(server: &Arc<NvmeServer>, mut stream: TcpStream, from: From)
     });
 }
 
-/// Leads a connection to its queue, with a proof of who the host is where one is needed. `None`: the
-/// host wants nothing.
+/// Leads a connection to its queue, with a proof of who the host is where one is needed. `None`:
+/// the host wants nothing.
 async fn admit(
     server: &Arc<NvmeServer>,
     stream: &mut TcpStream,

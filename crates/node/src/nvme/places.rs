@@ -22,8 +22,8 @@ pub(super) struct Occupant {
     pub(super) number: u64,
 }
 
-/// Whose place a host gets, which an export names or not, and of how many from there. `None`: a host
-/// that no export names takes no place of one that is named.
+/// Whose place a host gets, which an export names or not, and of how many from there. `None`: a
+/// host that no export names takes no place of one that is named.
 pub(super) fn who_gives_way(occupants: &[Occupant], is_known: bool) -> Option<(&Occupant, usize)> {
     let strangers = || occupants.iter().filter(|occupant| !occupant.is_known);
     if strangers().next().is_some() {

@@ -1,8 +1,8 @@
 //! One subsystem with those who are connected to it: a volume that is exported, or discovery.
 //!
 //! The machines are in the `exports` crate; here is what their queues' connections share. Whatever
-//! closes a queue shuts its socket down, and tells it, if it is one for I/O: it ends by itself then,
-//! once nothing of it is under way in the volume
+//! closes a queue shuts its socket down, and tells it, if it is one for I/O: it ends by itself
+//! then, once nothing of it is under way in the volume
 //! (`docs/decisions/0080-an-nvme-queue-ends-after-what-it-began.md`).
 
 use std::collections::BTreeMap;
@@ -80,8 +80,8 @@ pub type HostKeys = BTreeMap<String, Arc<Keys>>;
 pub enum Connected {
     /// The connection is this queue.
     Queue(QueueName),
-    /// It becomes this queue if its host proves who it is: see [`Target::open`]. Until then it takes
-    /// no place.
+    /// It becomes this queue if its host proves who it is: see [`Target::open`]. Until then it
+    /// takes no place.
     Unproved(QueueName, Parties),
 }
 
@@ -215,8 +215,8 @@ impl Target {
         result
     }
 
-    /// Makes a connection the queue that its host asks for, or says what its host has to prove first;
-    /// `socket` is another handle of it.
+    /// Makes a connection the queue that its host asks for, or says what its host has to prove
+    /// first; `socket` is another handle of it.
     ///
     /// # Errors
     /// What to answer instead.
@@ -266,8 +266,8 @@ impl Target {
         Ok(())
     }
 
-    /// Gives an admin queue what has come, and appends what is to be sent. `reached`: the address of
-    /// this node that its host uses.
+    /// Gives an admin queue what has come, and appends what is to be sent. `reached`: the address
+    /// of this node that its host uses.
     ///
     /// # Errors
     /// Why its connection has to be closed once that is sent.
@@ -419,8 +419,8 @@ impl Target {
         self.lock().queues.get(&name).map(|queue| queue.number)
     }
 
-    /// The engine has the queue for I/O of this name and number, which is told things by this. If it
-    /// is gone already, nobody is.
+    /// The engine has the queue for I/O of this name and number, which is told things by this. If
+    /// it is gone already, nobody is.
     pub fn serves(&self, (name, number): (QueueName, u64), tell: Tell) {
         let mut inner = self.lock();
         let queue = inner.queues.get_mut(&name).filter(|queue| queue.number == number);
@@ -463,9 +463,9 @@ impl Target {
         });
     }
 
-    /// From now on it is for these hosts, those with keys have to prove who they are, and it is shown
-    /// like this. Others are disconnected, and so is whose keys are others now, and who could write
-    /// what is read-only now, or not write what is not.
+    /// From now on it is for these hosts, those with keys have to prove who they are, and it is
+    /// shown like this. Others are disconnected, and so is whose keys are others now, and who could
+    /// write what is read-only now, or not write what is not.
     pub fn permit(&self, hosts: &[String], keys: HostKeys, is_read_only: bool) {
         self.change(|inner| {
             let before = std::mem::replace(&mut inner.keys, keys);
@@ -491,7 +491,8 @@ impl Target {
         self.change(|inner| inner.subsystem.notify(notice));
     }
 
-    /// From now on hosts discover this; those that see something new are told. Of a volume: nothing.
+    /// From now on hosts discover this; those that see something new are told. Of a volume:
+    /// nothing.
     ///
     /// # Errors
     /// [`TooMany`] records.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// For how long nothing is heard of a node that has said what the coordinator does not know. So a
-/// member that makes up a newer epoch in each hello costs the coordinator one question in this time,
-/// and holds up the others' connections once.
+/// member that makes up a newer epoch in each hello costs the coordinator one question in this
+/// time, and holds up the others' connections once.
 const DEAF: Duration = Duration::from_secs(10);
 /// Most nodes of which something is kept: the most that a cluster has.
 const MAX_SAID: usize = 1024;
@@ -95,9 +95,9 @@ impl Epoch {
         Question(said.questions)
     }
 
-    /// The coordinator has told the list of this epoch, and nothing newer is to be had: who had said
-    /// a newer one before it was asked has made that up, or the coordinator's database is older than
-    /// it was.
+    /// The coordinator has told the list of this epoch, and nothing newer is to be had: who had
+    /// said a newer one before it was asked has made that up, or the coordinator's database is
+    /// older than it was.
     pub fn fetched(&self, epoch: u64, asked: Question) {
         self.fetched_at(epoch, asked, Instant::now());
     }

@@ -83,8 +83,8 @@ impl PeerTls {
         Ok(Self { server: Arc::new(server), client: Arc::new(client), own: Some(own) })
     }
 
-    /// For clients of exports that show a certificate of the cluster's own authority; `None`: it has
-    /// none.
+    /// For clients of exports that show a certificate of the cluster's own authority; `None`: it
+    /// has none.
     #[must_use]
     pub fn of_clients(&self) -> Option<ClientTls> {
         let Own { verifier, clients } = self.own.as_ref()?;
@@ -141,7 +141,8 @@ fn failed(error: impl fmt::Display) -> String {
 pub struct ClientTls {
     /// The server's side.
     pub server: Arc<ServerConfig>,
-    /// `None`: an external authority signs clients' certificates, which have their names as they are.
+    /// `None`: an external authority signs clients' certificates, which have their names as they
+    /// are.
     cluster: Option<Arc<Verifier>>,
 }
 

@@ -54,7 +54,7 @@ pub enum StateError {
     Exposed {
         /// The directory.
         path: PathBuf,
-        /// How.
+        /// In which way, and with that what to do.
         why: Exposed,
     },
     /// The system refused.
@@ -62,7 +62,7 @@ pub enum StateError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What it said.
         source: io::Error,
     },
     /// A file in it is damaged.
@@ -73,7 +73,7 @@ pub enum StateError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What of it is no JSON, and where.
         source: serde_json::Error,
     },
 }

@@ -101,7 +101,8 @@ async fn an_interrupted_command_changes_nothing_when_the_coordinator_is_back() {
     assert_eq!(changes_when_it_is_back(true).await, 0);
 }
 
-/// What a fake node counts: how many are asked at once, the most that ever were, and in which order.
+/// What a fake node counts: how many are asked at once, the most that ever were, and in which
+/// order.
 #[derive(Default)]
 struct Asked {
     now: usize,

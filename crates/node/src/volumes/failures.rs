@@ -1,6 +1,6 @@
-//! Requests of clients that were answered with an error, for the log, the events, the status and the
-//! metrics, until the daemon ends. The status tells what failed since somebody attached the volume here
-//! to be used apart from what failed before.
+//! Requests of clients that were answered with an error, for the log, the events, the status and
+//! the metrics, until the daemon ends. The status tells what failed since somebody attached the
+//! volume here to be used apart from what failed before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -84,9 +84,9 @@ impl Failed {
         }
     }
 
-    /// All that has failed since the daemon's start, by the names of volumes. Those of `attached` are
-    /// called so now, and their primaries have counted this: what is told here comes later. A name
-    /// that another volume had before counts once.
+    /// All that has failed since the daemon's start, by the names of volumes. Those of `attached`
+    /// are called so now, and their primaries have counted this: what is told here comes later. A
+    /// name that another volume had before counts once.
     pub(crate) fn since_start<'a>(
         &self,
         attached: impl Iterator<Item = (VolumeId, &'a str, Vec<Failure>)>,

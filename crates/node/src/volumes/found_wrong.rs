@@ -1,8 +1,8 @@
 //! What verifies have found wrong of in-sync replicas, and nobody has repaired.
 //!
 //! Such a replica stays in-sync: its other blocks are good, and of the bad ones nobody may have
-//! more. No request of a client needs to fail until one reads there. A verify that began later and has
-//! been through everything ends it, and so does the replica's leaving.
+//! more. No request of a client needs to fail until one reads there. A verify that began later and
+//! has been through everything ends it, and so does the replica's leaving.
 
 use evenkeel_api::types::{FoundWrong, Verify, VerifyState, WrongReplica};
 use evenkeel_core::{ReplicaRecord, ReplicaState};

@@ -1,5 +1,5 @@
-//! What the coordinator keeps of a volume's replicas beside the verdict of its last verify: so every
-//! node tells it, and it outlives detaches and restarts.
+//! What the coordinator keeps of a volume's replicas beside the verdict of its last verify: so
+//! every node tells it, and it outlives detaches and restarts.
 //!
 //! Older software reads the verdict alone, and passes over what stands beside it.
 
@@ -36,7 +36,8 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: Kind> Kept<K> {
-    /// What the coordinator keeps. If that can't be read, it is nothing, which the node's status says.
+    /// What the coordinator keeps. If that can't be read, it is nothing, which the node's status
+    /// says.
     pub(super) fn of(node: &Node, record: &VolumeRecord) -> Self {
         Self::read(record).unwrap_or_else(|error| {
             if node.volumes.unreadable.is_new(&record.id, K::KEY) {

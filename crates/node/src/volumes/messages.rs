@@ -280,7 +280,8 @@ pub(super) enum Usage {
     Runs,
     /// The same, while nobody hears the coordinator, which lets replicas return.
     RunsAlone,
-    /// A primary runs it, and no in-sync replica of the mirror answers: there is nothing to copy from.
+    /// A primary runs it, and no in-sync replica of the mirror answers: there is nothing to copy
+    /// from.
     RunsWithoutSource,
     /// No primary does.
     Rests,
@@ -365,8 +366,8 @@ pub(super) fn was_at_risk(node: &str, risk: &Risk) -> String {
     format!("when node {node} last answered, {what}: {}", risk.why())
 }
 
-/// After the end of a primary that did not detach: what it wrote last may have reached some replicas
-/// only. `None`: no mirror has two that could differ.
+/// After the end of a primary that did not detach: what it wrote last may have reached some
+/// replicas only. `None`: no mirror has two that could differ.
 pub(super) fn may_differ(volume: &VolumeStatus) -> Option<String> {
     let in_sync = |mirror: &MirrorStatus| {
         let replicas = mirror.replicas.iter();

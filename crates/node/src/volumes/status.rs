@@ -361,7 +361,8 @@ async fn renew_losses(node: &Node, attached: &Attached) {
     }
 }
 
-/// The copies that a mirror has lost; one that is noted, and was not taken out in the end, is there.
+/// The copies that a mirror has lost; one that is noted, and was not taken out in the end, is
+/// there.
 fn lost_of(record: &VolumeRecord, mirror: usize, view: &MirrorView) -> Vec<LostCopy> {
     let is_there = |id: &str| view.replicas.iter().any(|replica| replica.id.to_string() == id);
     let lost = record.lost.iter().filter(|lost| lost.mirror == mirror && !is_there(&lost.id));

@@ -44,7 +44,8 @@ async fn a_volume_is_renamed_while_nobody_has_it_or_waits_for_it() {
     nodes[1].detach("records").await;
 }
 
-/// The name that a volume has now, also where its replica is closed, and what refuses a disk's removal.
+/// The name that a volume has now, also where its replica is closed, and what refuses a disk's
+/// removal.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_list_of_disks_calls_a_stopped_volume_by_its_new_name() {
     let place = Place::new();

@@ -347,8 +347,8 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
     let path = "/v1/cluster/invite";
     let asked = member.request((&to, &anyone), Method::POST, path, "{}".into(), deadline).await;
     assert_eq!(asked.unwrap().0, 404);
-    // A node whose certificate is good, and that is not the one that was wanted there. The connection
-    // that is kept to it does not serve.
+    // A node whose certificate is good, and that is not the one that was wanted there. The
+    // connection that is kept to it does not serve.
     let first_id = first.get("/v1/node").await["node"]["id"].as_str().unwrap().to_owned();
     let wanted = |id: &str, name: &str| Wanted::Node { id: id.to_owned(), name: name.to_owned() };
     for (wanted, is_there) in [

@@ -12,8 +12,8 @@ use crate::payload::{Cell, HOLE, Sectors, ZERO};
 use crate::sabotage::Sabotage;
 
 impl Cluster {
-    /// A client gives a request up; or all, as one whose connection has ended: then it wants to know
-    /// when nothing of these is under way, and goes on over another path.
+    /// A client gives a request up; or all, as one whose connection has ended: then it wants to
+    /// know when nothing of these is under way, and goes on over another path.
     pub(super) fn give_up(&mut self, primary: usize) {
         let open: Vec<u64> = self.primaries[primary].requests.keys().copied().collect();
         if self.random.chance(600) {

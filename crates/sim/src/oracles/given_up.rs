@@ -28,8 +28,8 @@ pub struct GivenUp {
     own: HashMap<Cell, Sequence>,
     zeroes: Zeroes,
     cancelled: HashSet<u32>,
-    /// The members when a primary said that nothing of a path is under way any more. Others may have
-    /// left with something under way: nobody reads there.
+    /// The members when a primary said that nothing of a path is under way any more. Others may
+    /// have left with something under way: nobody reads there.
     drained: HashMap<Path, Vec<usize>>,
 }
 

@@ -15,8 +15,8 @@
 //!   the disk, no data read out under a generation that is not the adopted one, no lower generation
 //!   after a restart. It permits work of the old generation until the adoption is answered.
 //! - [`given_up`] (**I14 given up**): a cancelled write is not sent, and was not; a drained one is
-//!   neither sent nor carried out any more. It permits a replica that is no member to carry one out:
-//!   nobody reads there before it is copied anew; and repairs, which write what was read.
+//!   neither sent nor carried out any more. It permits a replica that is no member to carry one
+//!   out: nobody reads there before it is copied anew; and repairs, which write what was read.
 //! - [`order`] (**I10 ordered**): on one disk, a sector takes the writes of one primary in the
 //!   order in which that primary sent them. It permits repeats (a resend after a reconnect), held
 //!   writes that run after a copy which has them already, and older data from a copy when the
@@ -28,7 +28,7 @@
 //! - [`views`]: every committed view is a permitted successor: nothing becomes in-sync but what was
 //!   rebuilding in the same incarnation, no mirror loses its last in-sync replica; and who takes
 //!   over from a primary that has not detached leaves one in-sync replica in each mirror, from
-//!   which all reads of open regions come (**I8 one voice**).
+//!   which all reads of open regions come (**I8 one resync source**).
 //! - **I6 convergent** and **I11 loud** are judged where they end: see the cluster's `finale`. I11
 //!   also forbids a request that waits for longer than all waits with a bound together, and asking
 //!   a replica for what it refuses again and again without a pause.

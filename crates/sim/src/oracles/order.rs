@@ -26,8 +26,9 @@ pub struct Order {
 
 impl Order {
     /// A primary sends these stamps as one operation. `is_over` says of a write whether nobody
-    /// waits for it any more: then the primary may rewrite what it has left on disks. A primary that
-    /// was replaced may still send what its successor has rewritten, by the number that it had.
+    /// waits for it any more: then the primary may rewrite what it has left on disks. A primary
+    /// that was replaced may still send what its successor has rewritten, by the number that it
+    /// had.
     ///
     /// # Errors
     /// If it has sent one of them under another number before.

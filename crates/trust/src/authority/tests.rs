@@ -29,7 +29,8 @@ fn a_public_key_has_one_form() {
 
 #[test]
 fn keys_are_text_as_other_programs_write_it() {
-    // Of `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256` and `openssl pkey -pubout`.
+    // Of `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256` and
+    // `openssl pkey -pubout`.
     let private = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgCO16b0vTl+2coXU+

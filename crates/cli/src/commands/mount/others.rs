@@ -90,8 +90,8 @@ pub fn refuse_mkfs(
     .advise(ending(name)))
 }
 
-/// A volume carries nothing that is known here, and somebody else uses it: it is not advised to make
-/// something.
+/// A volume carries nothing that is known here, and somebody else uses it: it is not advised to
+/// make something.
 pub fn carries_nothing_known(volume: &VolumeStatus, others: &[String]) -> Failure {
     let name = &volume.name;
     let others = others.join(", and ");

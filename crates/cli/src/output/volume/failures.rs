@@ -4,8 +4,8 @@ use evenkeel_api::types::{FailedRequests, VolumeStatus};
 
 use crate::output::phrases::{count, date, moment};
 
-/// When the last write failed for a reason that was the volume's own, if its reason does not tell it:
-/// whoever has it mounted has to look.
+/// When the last write failed for a reason that was the volume's own, if its reason does not tell
+/// it: whoever has it mounted has to look.
 pub(super) fn last_failed_write(volume: &VolumeStatus) -> Option<u64> {
     let is_told = |reason: &String| reason.contains("requests fail");
     if volume.reason.as_ref().is_some_and(is_told) {

@@ -1,6 +1,6 @@
 //! What clients ask, in three rooms with fields that nobody else sees. Each uses only those before
-//! it: [`stability`] knows how far writes are acknowledged, flushed and stable; [`requests`] what is
-//! asked, who has which range, and what requests wait for; [`parts`] what each mirror does of a
+//! it: [`stability`] knows how far writes are acknowledged, flushed and stable; [`requests`] what
+//! is asked, who has which range, and what requests wait for; [`parts`] what each mirror does of a
 //! request, what follows when every member has done it, and what rebuilding replicas wait for.
 //! [`Io`] does what follows for several of them: it has requests that have their range cut into
 //! parts, fails those that wait for too long ([`failing`]) or are given up ([`cancelling`]), and

@@ -3,8 +3,8 @@
 //! after a pause, which grows each time.
 //!
 //! Judged are medians over a window of time, and several windows in a row: one slow request, or a
-//! disk that all replicas share, moves nothing. The deadline ([`crate::primary::sessions`]) is for a
-//! replica that does not answer at all.
+//! disk that all replicas share, moves nothing. The deadline ([`crate::primary::sessions`]) is for
+//! a replica that does not answer at all.
 
 use core::time::Duration;
 

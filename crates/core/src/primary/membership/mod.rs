@@ -1,6 +1,6 @@
 //! The replicas, as their primary sees them: what it knows of each ([`peer`]) and of all
-//! ([`peers`]), in which sets each mirror counts them ([`mirror`]), how fast they are ([`lag`]), and
-//! whether they stay when they return ([`returns`]).
+//! ([`peers`]), in which sets each mirror counts them ([`mirror`]), how fast they are ([`lag`]),
+//! and whether they stay when they return ([`returns`]).
 //!
 //! The lowest of a primary's rooms: it uses none of the others. It never asks what a view says, nor
 //! what was written: whoever asks it something that depends on these brings them.

@@ -96,8 +96,8 @@ impl Log {
         self.missing.unsaved()
     }
 
-    /// Takes the first of these pages, as many as are saved at once, to be [saved](save_pages), as far
-    /// as their bitmaps still exist. No save is under way. Leaves those that come later.
+    /// Takes the first of these pages, as many as are saved at once, to be [saved](save_pages), as
+    /// far as their bitmaps still exist. No save is under way. Leaves those that come later.
     pub fn begin_save_of(&mut self, pages: &mut BTreeSet<(ReplicaId, u32)>) -> Vec<MissingPage> {
         self.missing.begin_save_of(pages)
     }

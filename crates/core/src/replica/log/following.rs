@@ -62,8 +62,8 @@ impl Log {
         false
     }
 
-    /// Notes what those lack who are no members any more. One that begins anew gets its own unstable
-    /// blocks from its source, which knows who else lacks them.
+    /// Notes what those lack who are no members any more. One that begins anew gets its own
+    /// unstable blocks from its source, which knows who else lacks them.
     fn note_who_left(&mut self, me: ReplicaId, old: &View, view: &View, mirror: usize) {
         let left: Vec<_> = view.mirrors[mirror]
             .replicas

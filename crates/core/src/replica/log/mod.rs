@@ -1,6 +1,6 @@
 //! The intent log and the bitmaps: which regions may differ from the other replicas' ([`slots`]),
-//! what other replicas lack ([`missing`], [`bits`]), and what of both is being saved ([`intent_work`]). Both
-//! follow the view ([`following`]; rules W6, W7).
+//! what other replicas lack ([`missing`], [`bits`]), and what of both is being saved
+//! ([`intent_work`]). Both follow the view ([`following`]; rules W6, W7).
 //!
 //! It uses the view and the sessions. It never knows an operation but by its number: whoever waits
 //! for room or for a region is told by its caller.

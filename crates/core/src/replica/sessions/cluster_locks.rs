@@ -140,7 +140,7 @@ impl ClusterLocks {
                 "I12: {requester:?} has a turn out of order"
             );
             let is_granted = cluster_lock.has_turn || cluster_lock.granted_by.is_empty();
-            assert!(is_granted, "I12: others stand aside for {requester:?} before its turn");
+            assert!(is_granted, "I12: others yield to {requester:?} before its turn");
         }
     }
 }

@@ -68,7 +68,8 @@ impl Confirmations {
     }
 
     /// A primary has opened its first session here: it may be the successor of another one of its
-    /// node that was known before. Of one that became known only afterwards it can't have made sure.
+    /// node that was known before. Of one that became known only afterwards it can't have made
+    /// sure.
     pub fn came(&mut self, newer: PrimaryId) {
         for (older, confirmation) in &mut self.of {
             let is_earlier = older.node == newer.node && *older != newer;
@@ -98,8 +99,8 @@ impl Confirmations {
         self.of.get(&primary).is_some_and(|confirmation| confirmation.knows >= generation)
     }
 
-    /// The primaries that may not know of a view, which `follows` the adopted one, and when each was
-    /// last confirmed. `adopter` has asked for its adoption.
+    /// The primaries that may not know of a view, which `follows` the adopted one, and when each
+    /// was last confirmed. `adopter` has asked for its adoption.
     pub fn unaware(
         &self,
         view: &View,

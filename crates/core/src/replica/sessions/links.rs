@@ -69,8 +69,8 @@ impl OtherEnd {
         }
     }
 
-    /// Whether this replica of the view copies: from its node, or from a primary's, which reaches in
-    /// its memory whatever is open there, also a disk that came from another node, and may read
+    /// Whether this replica of the view copies: from its node, or from a primary's, which reaches
+    /// in its memory whatever is open there, also a disk that came from another node, and may read
     /// everything besides.
     fn is_copier(&self, replica: ReplicaId, view: &View) -> bool {
         let record = view.replica(replica).map(|(_, record)| record);

@@ -1,6 +1,6 @@
 //! Sessions: who is connected, when each primary was last confirmed, which incarnation of the
-//! replica they may be told, which primaries are fenced ([`fencing`]), and what a lock manager keeps
-//! of their cluster locks.
+//! replica they may be told, which primaries are fenced ([`fencing`]), and what a lock manager
+//! keeps of their cluster locks.
 //!
 //! It uses the view ([`super::views`]). It never asks what is under way on the disk: whoever has a
 //! session answered knows that.
@@ -117,8 +117,8 @@ impl Sessions {
         !primaries.is_empty() && primaries.iter().all(|primary| is_connected(primary.id))
     }
 
-    /// Answers a session that waits. `failure` is how the disk has failed, `open_slots` are those of
-    /// the intent log in which anything is open.
+    /// Answers a session that waits. `failure` is how the disk has failed, `open_slots` are those
+    /// of the intent log in which anything is open.
     pub fn answer<P>(
         &mut self,
         cx: &mut Context<'_, P>,

@@ -1,10 +1,10 @@
 //! The machines that a worker runs, and what goes between them: primaries, replicas, front ends,
 //! and the links that join them.
 //!
-//! Each kind is a part with fields that nobody else sees, and knows none of the others. [`Machines`]
-//! has them, gives each event to the part whose it is, and carries out what machines want of other
-//! parts: a primary of links, a replica of its disk and of links, a front end of its volume. A part
-//! tells by what its method returns when something has gone that another one names.
+//! Each kind is a part with fields that nobody else sees, and knows none of the others.
+//! [`Machines`] has them, gives each event to the part whose it is, and carries out what machines
+//! want of other parts: a primary of links, a replica of its disk and of links, a front end of its
+//! volume. A part tells by what its method returns when something has gone that another one names.
 
 mod orders;
 mod status;

@@ -4,7 +4,8 @@
 //! 0 type   1 identifier   4 transaction
 //! Negotiate   6 secure channel   7 count   8 descriptors of 64 bytes: 0 protocol, 2 hashes,
 //!             3 groups, 4 their numbers, 34 the groups' numbers
-//! Challenge   6 hash's length   8 hash   9 group   10 value's length   12 sequence   16 challenge, value
+//! Challenge   6 hash's length   8 hash   9 group   10 value's length   12 sequence
+//!             16 challenge, value
 //! Reply       6 hash's length   8 whether there is a challenge   10 value's length   12 sequence
 //!             16 response, challenge, value
 //! Success1    6 hash's length   8 whether there is a response   16 response

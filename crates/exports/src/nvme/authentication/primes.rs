@@ -1,5 +1,5 @@
-//! The primes of RFC 7919, appendix A, as hexadecimal digits. `tests/vectors.py --primes` makes them
-//! from their definition, and checks that they are safe primes.
+//! The primes of RFC 7919, appendix A, as hexadecimal digits. `tests/vectors.py --primes` makes
+//! them from their definition, and checks that they are safe primes.
 
 pub(super) const FFDHE2048: &str = "\
     FFFFFFFFFFFFFFFFADF85458A2BB4A9AAFDC5620273D3CF1D8B9C583CE2D3695A9E13641146433FBCC939DCE249B\

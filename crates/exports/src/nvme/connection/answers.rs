@@ -115,8 +115,8 @@ impl Connection {
         self.answer(slot, Status::Success, result, after)
     }
 
-    /// Sends the answer that a command has, and frees its slot; of a second half, once the first one
-    /// has been answered.
+    /// Sends the answer that a command has, and frees its slot; of a second half, once the first
+    /// one has been answered.
     pub(super) fn finish(&mut self, slot: Slot, out: &mut Vec<u8>) {
         let Some(open) = self.slots.get(slot).filter(|open| !open.is_behind) else { return };
         let Some((status, result)) = open.answer else { return };

@@ -19,7 +19,8 @@ pub struct AdminCommand<'a> {
     pub entry: &'a Entry,
     /// Its data. No command that is supported has data of the host.
     pub transfer: Transfer,
-    /// Which command of the queue the host calls so; see [`crate::nvme::connection::Connection::find`].
+    /// Which command of the queue the host calls so; see
+    /// [`crate::nvme::connection::Connection::find`].
     pub find: &'a dyn Fn(u16) -> Option<Slot>,
 }
 

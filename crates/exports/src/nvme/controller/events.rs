@@ -32,8 +32,8 @@ pub enum Notice {
 impl Notice {
     const ALL: [Self; 4] = [Self::Namespace, Self::Path, Self::Discovery, Self::Reservation];
 
-    /// Its bit in OAES and in the configuration of events (Base 5.1.25.1.5). That of reservations is
-    /// none of these, and reserved there.
+    /// Its bit in OAES and in the configuration of events (Base 5.1.25.1.5). That of reservations
+    /// is none of these, and reserved there.
     #[must_use]
     pub const fn bit(self) -> u32 {
         match self {

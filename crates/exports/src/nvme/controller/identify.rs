@@ -73,8 +73,8 @@ pub struct Namespace {
     pub size: u64,
     /// Bytes of a logical block; a power of 2, at least 512.
     pub block_size: u32,
-    /// Bytes that are best written at once: a write of so many, from a multiple on, keeps all mirrors
-    /// busy. A multiple of 4,096.
+    /// Bytes that are best written at once: a write of so many, from a multiple on, keeps all
+    /// mirrors busy. A multiple of 4,096.
     pub best_write: u32,
     /// Whether writes are refused.
     pub is_read_only: bool,
@@ -203,8 +203,8 @@ impl Namespace {
     /// AWUN, AWUPF and ACWU: how many blocks, each less one, are written at once as others see it;
     /// as a power failure leaves it; and if they are compared before.
     ///
-    /// A read and a write that overlap exclude each other, whatever their sizes. A power failure may
-    /// come between any two blocks, on each replica between others.
+    /// A read and a write that overlap exclude each other, whatever their sizes. A power failure
+    /// may come between any two blocks, on each replica between others.
     fn atomic_units(&self) -> [u16; 3] {
         [MAX_TRANSFER, 0, MAX_FUSED].map(|bytes| self.blocks_less_one(bytes))
     }

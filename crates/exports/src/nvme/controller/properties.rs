@@ -42,8 +42,8 @@ pub enum Change {
     None,
     /// Commands other than those of Fabrics are permitted from now on.
     Enabled,
-    /// Queues for I/O and what is under way there have to end; then [`Properties::reset_done`] is to
-    /// be called (Base 3.7.2). Until then the status says that the controller is ready.
+    /// Queues for I/O and what is under way there have to end; then [`Properties::reset_done`] is
+    /// to be called (Base 3.7.2). Until then the status says that the controller is ready.
     Reset,
     /// What is acknowledged has to be durable; then [`Properties::shut_down`] is to be called (Base
     /// 3.6.2).
@@ -181,8 +181,8 @@ impl Properties {
         Change::Reset
     }
 
-    /// MQES, queues in contiguous memory (CQR, which has no meaning over fabrics but must be 1), the
-    /// timeout, the NVM command set; pages of 4 KiB.
+    /// MQES, queues in contiguous memory (CQR, which has no meaning over fabrics but must be 1),
+    /// the timeout, the NVM command set; pages of 4 KiB.
     const fn capabilities(&self) -> u64 {
         self.max_entries as u64 | 1 << 16 | Self::TIMEOUT << 24 | 1 << 37
     }

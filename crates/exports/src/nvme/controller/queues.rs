@@ -1,10 +1,10 @@
 //! The queues of a controller: an association with a host (Base 3.3.2).
 //!
-//! An association begins with its admin queue. It ends when that queue ends, when the host is silent
-//! for too long, or when this side ends it; then all its queues are closed. A queue for I/O that is
-//! lost takes the others for I/O with it. The admin queue goes on, though the association should
-//! have ended: Linux closes its queues for I/O first, and then shuts the controller down. A queue
-//! that the host deletes by Disconnect ends alone.
+//! An association begins with its admin queue. It ends when that queue ends, when the host is
+//! silent for too long, or when this side ends it; then all its queues are closed. A queue for I/O
+//! that is lost takes the others for I/O with it. The admin queue goes on, though the association
+//! should have ended: Linux closes its queues for I/O first, and then shuts the controller down. A
+//! queue that the host deletes by Disconnect ends alone.
 //!
 //! A queue that is to be closed stays known until its connection is gone, with the last of its
 //! commands. So neither its number nor the controller's is used again before.

@@ -1,5 +1,5 @@
-//! A controller's part in reservations: what its host is told of changes by others (Base 8.1.22), and
-//! whether they are to outlast a power loss (feature 83h), which the volume has to say.
+//! A controller's part in reservations: what its host is told of changes by others (Base 8.1.22),
+//! and whether they are to outlast a power loss (feature 83h), which the volume has to say.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use crate::nvme::command::Status;
 use crate::nvme::connection::Slot;
 use crate::nvme::reservation::ReservationNotice;
 
-/// Notices that the host has not read: of more, the oldest are dropped, and the count tells how many.
+/// Notices that the host has not read: of more, the oldest are dropped, and the count tells how
+/// many.
 const MAX_NOTICES: usize = 32;
 /// Bytes of the log page.
 const PAGE: usize = 64;
@@ -63,7 +64,8 @@ impl Reservations {
         is_wanted
     }
 
-    /// The log page: the oldest notice that was not read, and how many more there are. Zeroes: none.
+    /// The log page: the oldest notice that was not read, and how many more there are. Zeroes:
+    /// none.
     pub(super) fn page(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE];
         if let Some((number, notice)) = self.unread.front() {

@@ -34,8 +34,8 @@ impl Identifiers {
         Self(first..=first + Self::EACH - 1)
     }
 
-    /// Those of discovery, which has more than it has controllers at once: who comes takes the place
-    /// of somebody whose connection need not be gone yet.
+    /// Those of discovery, which has more than it has controllers at once: who comes takes the
+    /// place of somebody whose connection need not be gone yet.
     #[must_use]
     pub const fn of_discovery() -> Self {
         Self(0..=0xffef)

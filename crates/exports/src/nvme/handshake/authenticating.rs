@@ -17,8 +17,8 @@ const MAX_ROOM: u32 = 16384;
 pub enum Step {
     /// More bytes are needed.
     Wait,
-    /// That is to be computed for [`Authenticating::computed`]. Nothing more is to be received until
-    /// then.
+    /// That is to be computed for [`Authenticating::computed`]. Nothing more is to be received
+    /// until then.
     Compute(Computation),
     /// The host has proved who it is. Nothing more is to be received until that is finished, or
     /// refused.
@@ -213,8 +213,8 @@ impl Authenticating {
         Ok(self.connection)
     }
 
-    /// The host has proved who it is, and there is no place for it any more. Send what was appended,
-    /// then close.
+    /// The host has proved who it is, and there is no place for it any more. Send what was
+    /// appended, then close.
     pub fn refuse(mut self, refusal: Refusal, out: &mut Vec<u8>) {
         if let Some(UnderWay::Last(slot, _)) = self.under_way.take() {
             self.answer(slot, refusal, out);

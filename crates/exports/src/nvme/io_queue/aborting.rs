@@ -23,8 +23,8 @@ impl Queue {
             self.abort_here(slot);
             return (self.queue.aborted)(command, true);
         }
-        // A queue that ends has cancelled all of its own. What the control plane has runs. Of several ranges some may be deallocated
-        // already: all are.
+        // A queue that ends has cancelled all of its own. What the control plane has runs. Of
+        // several ranges some may be deallocated already: all are.
         let is_serving = matches!(self.state, State::Serving);
         let is_in_volume = matches!(open.phase, Phase::Submitted(_));
         if is_serving && is_in_volume && !matches!(open.ask, Ask::Manage { .. }) {

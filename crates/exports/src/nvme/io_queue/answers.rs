@@ -89,8 +89,8 @@ impl Queue {
         self.tell_aborted(slot, false);
     }
 
-    /// How a command ends that the volume has not carried out. If it was cancelled: because the host
-    /// wanted it aborted, or because the queue ends.
+    /// How a command ends that the volume has not carried out. If it was cancelled: because the
+    /// host wanted it aborted, or because the queue ends.
     pub(super) const fn failure(&self, error: RequestError, reads: bool) -> Status {
         match error {
             RequestError::Cancelled if !matches!(self.state, State::Serving) => {

@@ -1,13 +1,14 @@
 //! Compare and Write: two commands that are one operation (Base 3.4.2).
 //!
-//! The second half has to be the command that comes right behind the first one, for the same blocks.
-//! If it is not, the first one is aborted. When the first one begins it takes room for the data of
-//! both, and for what the volume reads to compare, so that it never has one and waits for another.
-//! The volume is asked once the data of both is here: nothing is locked for a host that is slow.
+//! The second half has to be the command that comes right behind the first one, for the same
+//! blocks. If it is not, the first one is aborted. When the first one begins it takes room for the
+//! data of both, and for what the volume reads to compare, so that it never has one and waits for
+//! another. The volume is asked once the data of both is here: nothing is locked for a host that is
+//! slow.
 //!
 //! Bounds: a pair that has begun holds three times its length, 192 KiB at most, of the volume's
-//! memory, also while the host keeps data back; one that has not begun holds nothing. A queue has as
-//! many pairs as half its entries. A host that keeps data back for longer than
+//! memory, also while the host keeps data back; one that has not begun holds nothing. A queue has
+//! as many pairs as half its entries. A host that keeps data back for longer than
 //! [`crate::stream::PATIENCE`] while memory is short loses its queue, and the memory returns.
 
 use evenkeel_core::{Operation, Reply, RequestError};
@@ -149,8 +150,8 @@ impl Queue {
         self.answer(slot, status);
     }
 
-    /// Makes room for both halves, and requests the first one's data. Returns whether there was some.
-    /// One in a capsule can't wait, and so doesn't wait for others.
+    /// Makes room for both halves, and requests the first one's data. Returns whether there was
+    /// some. One in a capsule can't wait, and so doesn't wait for others.
     pub(super) fn fill_first(
         &mut self,
         slot: Slot,

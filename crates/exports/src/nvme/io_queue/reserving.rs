@@ -1,6 +1,6 @@
 //! Commands about reservations. The control plane carries them out, since they change the volume's
-//! view; the queue keeps each until it has answered. A queue that ends waits for them as it waits for
-//! the volume: none takes effect when it is gone.
+//! view; the queue keeps each until it has answered. A queue that ends waits for them as it waits
+//! for the volume: none takes effect when it is gone.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

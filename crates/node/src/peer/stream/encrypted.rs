@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 
 use super::exporter::Exporter;
 
-/// Memory for what is received: the longest record fits. Handshakes take more if they need it, up to
-/// [`MAX_UNREAD`].
+/// Memory for what is received: the longest record fits. Handshakes take more if they need it, up
+/// to [`MAX_UNREAD`].
 const RECEIVE_BUFFER: usize = 20 << 10;
 
 /// See the module's documentation.
@@ -38,8 +38,8 @@ fn failed(error: rustls::Error) -> io::Error {
 }
 
 impl Encrypted {
-    /// The connecting side of a connection, with the handshake. The other side's certificate must be
-    /// for `name`.
+    /// The connecting side of a connection, with the handshake. The other side's certificate must
+    /// be for `name`.
     ///
     /// # Errors
     /// If the handshake fails.

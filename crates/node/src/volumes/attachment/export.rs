@@ -118,8 +118,8 @@ fn refuse_clients(node: &Node, shown: &WantedNbd, what: &str) -> Result<(), ApiE
     }
 }
 
-/// Whether a client can be called so in a certificate: by the cluster's authority as nodes are, else
-/// as hosts are.
+/// Whether a client can be called so in a certificate: by the cluster's authority as nodes are,
+/// else as hosts are.
 fn is_client_name(config: &Config, name: &str) -> bool {
     match check::is_nbd_by_cluster(config) {
         true => names::check(name).is_ok(),

@@ -1,9 +1,9 @@
 //! Removing a node from the cluster: a drained one, or a dead one with its replicas.
 //!
-//! First nothing is attached there any more; until then, nothing is removed. Then each replica leaves
-//! its volume by a view of its own, and the coordinator strikes the node off in one transaction,
-//! which refuses if anything names the node still. What is cut off in between goes on when the
-//! command is given again.
+//! First nothing is attached there any more; until then, nothing is removed. Then each replica
+//! leaves its volume by a view of its own, and the coordinator strikes the node off in one
+//! transaction, which refuses if anything names the node still. What is cut off in between goes on
+//! when the command is given again.
 
 mod drain;
 mod evict;
@@ -273,8 +273,8 @@ fn refuse_unnamed(
     plan::refuse_other_than(plan, agreed.map(plan::split), what)
 }
 
-/// Has the coordinator keep which copies a volume loses, before it does: it is degraded until others
-/// have taken their place. Spares, and what was to replace another replica, were no copies.
+/// Has the coordinator keep which copies a volume loses, before it does: it is degraded until
+/// others have taken their place. Spares, and what was to replace another replica, were no copies.
 async fn note_losses(
     node: &Arc<Node>,
     id: NodeId,

@@ -3,8 +3,8 @@
 //! unmounted and repaired.
 //!
 //! A replica leaves by a view that all others adopt, and one that can't be written adopts none. So
-//! nobody leaves unless each mirror keeps an in-sync one of which its node has just said that nothing
-//! is wrong with it: the others can be read as long as the view stays as it is.
+//! nobody leaves unless each mirror keeps an in-sync one of which its node has just said that
+//! nothing is wrong with it: the others can be read as long as the view stays as it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +67,8 @@ async fn leave(node: &Node, attached: &Attached, replica: ReplicaId) {
     }
 }
 
-/// The replicas that are to leave: in-sync ones that can't be written, if each mirror has an in-sync
-/// one besides that answers, lacks nothing and is well.
+/// The replicas that are to leave: in-sync ones that can't be written, if each mirror has an
+/// in-sync one besides that answers, lacks nothing and is well.
 fn leaving(primary: &PrimaryStatus, known: &Settled) -> Vec<ReplicaId> {
     let Some(view) = primary.view.as_ref().filter(|_| primary.serving) else { return Vec::new() };
     let answers = |id: ReplicaId| {

@@ -48,7 +48,7 @@ pub struct ReplicaFacts {
     pub disk: Option<String>,
     /// What the view says of it, or will say when the coordinator answers.
     pub state: ReplicaState,
-    /// Why.
+    /// Why it is not in-sync, if it is not.
     pub cause: Cause,
     /// The primary waits for the coordinator to have it leave its mirror. If that is for its
     /// silence, the state is still that of the view: another primary may have gone on with it.
@@ -393,7 +393,8 @@ fn health(mirrors: &[MirrorStatus], counts: impl Fn(&ReplicaStatus) -> bool) -> 
 }
 
 /// The same from a view that may have been replaced since. What was good then need not be so any
-/// more, and what was being copied may be done, or have failed: only what is known to be bad counts.
+/// more, and what was being copied may be done, or have failed: only what is known to be bad
+/// counts.
 fn known_once(mirrors: &[MirrorStatus]) -> VolumeHealth {
     let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).map(health_of);
     let bad = replicas

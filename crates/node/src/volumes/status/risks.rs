@@ -1,7 +1,7 @@
 //! Replicas of attached volumes that are served, and with which something is wrong: they are gone
-//! when their nodes' daemons end, as their files were deleted, or their disks moved or unmounted; or
-//! their disks can't be written any more. No operation fails, so no primary learns of that from a
-//! session. Those of this node are known by looks at its disks; other nodes are
+//! when their nodes' daemons end, as their files were deleted, or their disks moved or unmounted;
+//! or their disks can't be written any more. No operation fails, so no primary learns of that from
+//! a session. Those of this node are known by looks at its disks; other nodes are
 //! asked now and then, so that a status shows all of them without a wait. So is why a replica is
 //! not served: a primary connects to no faulty one, and learns nothing of it.
 

@@ -52,8 +52,8 @@ async fn ask(node: &Arc<Node>, found: &Found, record: &ReplicaRecord) -> Option<
 /// Refuses to bring a replica back that does not come back.
 ///
 /// # Errors
-/// If its node says that it is gone, or will be when the daemon ends, or its disk is bad or can't be
-/// written.
+/// If its node says that it is gone, or will be when the daemon ends, or its disk is bad or can't
+/// be written.
 pub(in crate::volumes) async fn refuse_lost(
     node: &Arc<Node>,
     found: &Found,

@@ -1,7 +1,7 @@
 //! What clients ask, and the primary itself: from the request to its answer. What is asked and how
 //! far it is ([`table`]), what becomes of it ([`requesting`]), who has which range ([`ranges`],
-//! [`cluster_locks`], [`exclusions`]), what hosts may ask ([`reservations`]), what requests wait for
-//! ([`waiting`]), and when nothing of a path is under way any more ([`draining`]).
+//! [`cluster_locks`], [`exclusions`]), what hosts may ask ([`reservations`]), what requests wait
+//! for ([`waiting`]), and when nothing of a path is under way any more ([`draining`]).
 //!
 //! Of the rooms of [`super::Io`] it uses none. What a request has its range for it tells its caller
 //! ([`Next`]), who cuts it into parts and tells what becomes of these.

@@ -1,5 +1,5 @@
-//! What a primary does for requests ([`super::table`]): accepts them, has them locked, answers them,
-//! or fails them.
+//! What a primary does for requests ([`super::table`]): accepts them, has them locked, answers
+//! them, or fails them.
 
 use core::ops::Range;
 

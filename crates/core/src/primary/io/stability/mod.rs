@@ -1,5 +1,5 @@
-//! How far writes are acknowledged, flushed and stable. The lowest of the rooms of [`super::Io`]: it
-//! uses none of the others, and is told by them which writes are not finished.
+//! How far writes are acknowledged, flushed and stable. The lowest of the rooms of [`super::Io`]:
+//! it uses none of the others, and is told by them which writes are not finished.
 //!
 //! Stability: writes that every member has, and has made durable, need no open region in anybody's
 //! intent log. A primary sees to it that writes become stable, and tells its replicas how far that

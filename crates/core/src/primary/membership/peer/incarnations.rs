@@ -8,7 +8,9 @@ use crate::incarnations::Incarnations;
 pub(in crate::primary) struct PeerIncarnations {
     /// Its own and its machine's, as it said in the last session.
     present: Option<(Incarnation, BootId)>,
-    /// Those that views would name that this primary has asked for, newest first.
+    /// Incarnations in views that this primary has proposed, and of which it does not know whether
+    /// they were committed, newest first. At most [`Incarnations::MAX`] - 3: a disk lists the
+    /// newest one and two that views name besides.
     doubted: Vec<Incarnation>,
     /// A stale clone of its disk was put back, as it said in the last session.
     is_stale_clone: bool,

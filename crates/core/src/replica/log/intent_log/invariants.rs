@@ -1,4 +1,5 @@
-//! What must hold of a slot of the intent log after every step (see [`crate::replica::invariants`]).
+//! What must hold of a slot of the intent log after every step (see
+//! [`crate::replica::invariants`]).
 
 use super::IntentLog;
 use super::region::{Pending, Region};

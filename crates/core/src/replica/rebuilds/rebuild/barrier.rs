@@ -1,7 +1,7 @@
 //! What of a rebuild is not cleared yet: a copy may bring a write that another in-sync member has
-//! not written yet, and of which only bits of the copied blocks tell. So these bits are cleared, and
-//! the replica becomes in-sync (B4), only when every primary has finished what it had sent when the
-//! copy was read.
+//! not written yet, and of which only bits of the copied blocks tell. So these bits are cleared,
+//! and the replica becomes in-sync (B4), only when every primary has finished what it had sent when
+//! the copy was read.
 
 use std::collections::BTreeSet;
 

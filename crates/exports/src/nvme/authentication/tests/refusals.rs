@@ -189,7 +189,8 @@ fn nothing_is_received_or_sent_out_of_turn() {
         assert_eq!(received.then, Then::Failed(Fault::Message));
         assert_eq!(received.message[4..6], transaction.to_le_bytes());
     }
-    // A Reply before the challenge was received, twice, or instead of the last word; a second offer.
+    // A Reply before the challenge was received, twice, or instead of the last word; a second
+    // offer.
     let mut machine = controller(&vector);
     take(&mut machine, &negotiate(vector.transaction, &[1], &[0]));
     take(&mut machine, &reply_of(&vector, false));

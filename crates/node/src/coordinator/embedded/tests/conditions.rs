@@ -111,8 +111,9 @@ fn a_volume_of_another_branch_is_neither_replaced_nor_deleted() {
     assert!(matches!(delete(&stored), Answer::Newest(_)), "that was assembled anew");
 }
 
-/// The request to assemble a volume is answered, and the volume deleted; what is left of the request
-/// does not bring it back. One that is meant to begins another history, and names the deletion.
+/// The request to assemble a volume is answered, and the volume deleted; what is left of the
+/// request does not bring it back. One that is meant to begins another history, and names the
+/// deletion.
 #[test]
 fn a_late_assembly_does_not_bring_a_deleted_volume_back() {
     let dir = tempfile::tempdir().unwrap();

@@ -61,8 +61,8 @@ impl OneMore<'_> {
         self.leaving.is_some_and(|(node, name)| *node == disk.node.id && *name == disk.name)
     }
 
-    /// Mirrors between the disks of one machine are wanted at times: then all are there, also the one
-    /// that is to be left.
+    /// Mirrors between the disks of one machine are wanted at times: then all are there, also the
+    /// one that is to be left.
     fn is_within_one_node(&self, disk: &Disk) -> bool {
         self.beside.iter().chain(self.leaving).all(|(node, _)| *node == disk.node.id)
     }

@@ -1,5 +1,5 @@
-//! What a volume of two replicas with one primary does not show: spares, stripes, several primaries,
-//! and whatever goes on while the coordinator does not answer. A table for each.
+//! What a volume of two replicas with one primary does not show: spares, stripes, several
+//! primaries, and whatever goes on while the coordinator does not answer. A table for each.
 
 use evenkeel_api::types::{Rebuild, ReplicaRole, StatusSource, Suspended, VolumeStatus};
 use evenkeel_core::ReplicaState as State;
