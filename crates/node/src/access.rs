@@ -9,7 +9,7 @@ use std::{fmt, io};
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 
-use crate::config::ApiConfig;
+use crate::config::{ApiConfig, Called, Principal};
 
 /// What somebody may ask for. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,22 +76,18 @@ impl Account {
         self.name.as_deref()
     }
 
-    /// Whether an entry of the configuration means this user: `NAME`, `@GROUP`, or a number in the
-    /// place of either name. `group` looks up the number of a group.
-    fn is_meant(&self, entry: &str, group: &impl Fn(&str) -> Option<u32>) -> bool {
-        match entry.strip_prefix('@') {
-            Some(name) => {
-                let number = number(name).or_else(|| group(name));
-                number.is_some_and(|gid| self.groups.contains(&gid))
+    /// Whether an entry of the configuration means this user. `group` looks up the number of a
+    /// group.
+    fn is_meant(&self, entry: &Principal, group: &impl Fn(&str) -> Option<u32>) -> bool {
+        match entry {
+            Principal::User(Called::Number(number)) => *number == self.uid,
+            Principal::User(Called::Name(name)) => self.name.as_ref() == Some(name),
+            Principal::Group(Called::Number(number)) => self.groups.contains(number),
+            Principal::Group(Called::Name(name)) => {
+                group(name).is_some_and(|number| self.groups.contains(&number))
             }
-            None => self.name.as_deref() == Some(entry) || number(entry) == Some(self.uid),
         }
     }
-}
-
-/// The number that a text is, written as numbers are.
-fn number(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|number: &u32| number.to_string() == text)
 }
 
 /// The number of a group, looked up.
@@ -114,7 +110,7 @@ pub struct Rights {
     /// The user as whom the daemon runs.
     own: u32,
     /// From the highest role to the lowest.
-    entries: [(Role, Vec<String>); 3],
+    entries: [(Role, Vec<Principal>); 3],
 }
 
 impl Rights {
@@ -156,7 +152,8 @@ impl Rights {
         if self.master(account.uid).is_some() {
             return Some(Role::Administer);
         }
-        let is_meant = |names: &[String]| names.iter().any(|entry| account.is_meant(entry, group));
+        let is_meant =
+            |names: &[Principal]| names.iter().any(|entry| account.is_meant(entry, group));
         self.entries.iter().find(|(_, names)| is_meant(names)).map(|(role, _)| *role)
     }
 
@@ -166,8 +163,9 @@ impl Rights {
     pub fn unknown(&self) -> Vec<String> {
         let all =
             self.entries.iter().flat_map(|(role, names)| names.iter().map(move |n| (role, n)));
-        let sentence = |(role, entry): (&Role, &String)| {
+        let sentence = |(role, entry): (&Role, &Principal)| {
             let what = missing(entry)?;
+            let entry = entry.to_string();
             Some(format!("api.{role}: {entry:?} gives nobody that right: there is no such {what}"))
         };
         all.filter_map(sentence).collect()
@@ -175,12 +173,15 @@ impl Rights {
 }
 
 /// What an entry names that is not there. A number needs no name.
-fn missing(entry: &str) -> Option<&'static str> {
-    match entry.strip_prefix('@') {
-        Some(name) if number(name).is_some() => None,
-        Some(name) => matches!(Group::from_name(name), Ok(None)).then_some("group"),
-        None if number(entry).is_some() => None,
-        None => matches!(User::from_name(entry), Ok(None)).then_some("user"),
+fn missing(entry: &Principal) -> Option<&'static str> {
+    match entry {
+        Principal::User(Called::Name(name)) => {
+            matches!(User::from_name(name), Ok(None)).then_some("user")
+        }
+        Principal::Group(Called::Name(name)) => {
+            matches!(Group::from_name(name), Ok(None)).then_some("group")
+        }
+        Principal::User(Called::Number(_)) | Principal::Group(Called::Number(_)) => None,
     }
 }
 

@@ -23,16 +23,19 @@ pub fn unix_seconds_ago(age: Duration) -> Option<u64> {
 /// A moment in seconds since 1970, as in `2026-11-27 05:24:25 UTC`.
 #[must_use]
 pub fn utc(seconds: u64) -> String {
-    let at = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
-    let at = at.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    formatted(seconds, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 /// The same for programs, as in `2026-11-27T05:24:25Z` (RFC 3339).
 #[must_use]
 pub fn iso_8601(seconds: u64) -> String {
+    formatted(seconds, "%Y-%m-%dT%H:%M:%SZ")
+}
+
+/// One that a calendar can't name is shown as the first second of 1970.
+fn formatted(seconds: u64, format: &str) -> String {
     let at = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
-    at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime(format).to_string()
 }
 
 /// The present moment on the clock that the engine gives to the core.

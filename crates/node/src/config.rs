@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 
 pub mod check;
 mod keys;
+mod principal;
 mod size;
 
+pub use principal::{Called, Principal};
 pub use size::ByteSize;
 
 /// Where the configuration lies unless told otherwise.
@@ -78,11 +80,11 @@ pub struct ApiConfig {
     pub socket: Option<PathBuf>,
     /// Who may see everything, besides root and the daemon's user: users by name or number, groups
     /// with `@` before it.
-    pub view: Vec<String>,
+    pub view: Vec<Principal>,
     /// Who may also attach and detach volumes, and re-add replicas.
-    pub operate: Vec<String>,
+    pub operate: Vec<Principal>,
     /// Who may do everything.
-    pub administer: Vec<String>,
+    pub administer: Vec<Principal>,
 }
 
 /// Metrics over TCP.

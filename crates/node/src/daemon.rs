@@ -101,8 +101,9 @@ impl Daemon {
         let identity = Identity::load_or_create(&state, config.node_name()).map_err(failed)?;
         let (credentials, issuer) = credentials(&config, &identity, &state)?;
         refuse_unproved(&config)?;
-        let (listeners, bound) = Listeners::bind(&config, &credentials).await?;
-        let start = Start { config, state, identity, credentials, issuer, bound };
+        let rights = Arc::new(Rights::new(&config.api));
+        let (listeners, bound) = Listeners::bind(&config, &rights, &credentials).await?;
+        let start = Start { config, state, identity, rights, credentials, issuer, bound };
         let Assembled { running, events, opened } = start.assemble().await?;
         let node = &running.node;
         open::open_all(node, opened).await;
@@ -112,7 +113,7 @@ impl Daemon {
             [certificates::unproved(&node.config), certificates::serves_no_clients(&node.config)];
         lacking.into_iter().flatten().for_each(|why| tracing::warn!("{why}"));
         again::load(node);
-        tell_unknown_users(node.clone());
+        tell_unknown_users(&running);
         tokio::spawn(engine_glue::serve(node.clone(), events));
         listeners.serve(&running);
         spawn_beside(&running);
@@ -246,11 +247,9 @@ fn credentials(
 
 /// Names to which the configuration gives a right, and that mean nobody here. To look them up may
 /// take long, where a server elsewhere knows the users.
-fn tell_unknown_users(node: Arc<Node>) {
-    let look = move || {
-        let unknown = Rights::new(&node.config.api).unknown();
-        unknown.into_iter().for_each(|why| node.warn(why));
-    };
+fn tell_unknown_users(running: &Running) {
+    let (node, rights) = (running.node.clone(), running.rights.clone());
+    let look = move || rights.unknown().into_iter().for_each(|why| node.warn(why));
     tokio::task::spawn_blocking(look);
 }
 

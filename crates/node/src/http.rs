@@ -7,6 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::fs::{Mode, fchmod};
@@ -78,10 +81,25 @@ pub async fn serve(
     router: Router,
     silence: Duration,
 ) {
+    serve_as((), stream, router, silence).await;
+}
+
+/// The same of requests that are all by `who`: they get it as an extension.
+pub async fn serve_as(
+    who: impl Clone + Send + Sync + 'static,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    silence: Duration,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(who.clone());
+        router.call(request)
+    });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(silence)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {
         tracing::debug!(%error, "an HTTP connection ended");
     }

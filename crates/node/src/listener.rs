@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use evenkeel_trust::Standing;
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use rustls::pki_types::CertificateDer;
@@ -59,19 +60,41 @@ impl PeerListener {
     pub fn serve(self, running: &Running) {
         let most = running.node.config.peer.max_unauthenticated;
         let seats = Seats::new(most, "peers that have not proved who they are");
-        let log = Arc::new(LogLimit::default());
+        let served = Arc::new(Served::new(running));
         for socket in self.sockets {
-            tokio::spawn(accept_all(socket, running.clone(), seats.clone(), log.clone()));
+            tokio::spawn(accept_all(socket, served.clone(), seats.clone()));
         }
     }
 }
 
-async fn accept_all(socket: Socket, running: Running, seats: Arc<Seats>, log: Arc<LogLimit>) {
-    while let Some(accepted) = running.node.unless_stopping(socket.accept()).await {
+/// What connections of peers get.
+struct Served {
+    running: Running,
+    /// For members.
+    control: Router,
+    /// For members whose certificates have expired.
+    renewal: Router,
+    /// How often the log tells of those that were closed.
+    log: LogLimit,
+}
+
+impl Served {
+    fn new(running: &Running) -> Self {
+        Self {
+            running: running.clone(),
+            control: server::control_router(running),
+            renewal: server::renewal_router(running),
+            log: LogLimit::default(),
+        }
+    }
+}
+
+async fn accept_all(socket: Socket, served: Arc<Served>, seats: Arc<Seats>) {
+    while let Some(accepted) = served.running.node.unless_stopping(socket.accept()).await {
         match accepted {
             Ok(accepted) => {
                 let seat = seats.take(accepted.source);
-                drop(tokio::spawn(greet(accepted, running.clone(), seat, log.clone())));
+                drop(tokio::spawn(greet(accepted, served.clone(), seat)));
             }
             Err(error) => http::accept_failed("a connection from a peer", &error).await,
         }
@@ -79,22 +102,23 @@ async fn accept_all(socket: Socket, running: Running, seats: Arc<Seats>, log: Ar
 }
 
 /// The first seconds of a connection.
-async fn greet(accepted: Accepted, running: Running, mut seat: Seat, log: Arc<LogLimit>) {
+async fn greet(accepted: Accepted, served: Arc<Served>, mut seat: Seat) {
     let Accepted { stream: raw, from, source } = accepted;
+    let running = &served.running;
     let deadline = Duration::from_secs(running.node.config.peer.handshake_seconds);
     let greeted = tokio::select! {
-        greeted = tokio::time::timeout(deadline, prove(raw, &running)) => greeted,
+        greeted = tokio::time::timeout(deadline, prove(raw, running)) => greeted,
         () = seat.gone() => return,
     };
     drop(seat);
     let why = match greeted {
-        Ok(Ok(Some(member))) => return serve(member, from, running).await,
+        Ok(Ok(Some(member))) => return serve(member, from, &served).await,
         // It has got a certificate, and comes again with it.
         Ok(Ok(None)) => return,
         Ok(Err(error)) => error,
         Err(_) => "it did not say who it is in time".to_owned(),
     };
-    if let Some(left_out) = log.line(source) {
+    if let Some(left_out) = served.log.line(source) {
         tracing::warn!(%from, %why, "closed a connection from a peer{left_out}");
     }
 }
@@ -239,17 +263,18 @@ fn is_coordinators(running: &Running, hello: &Hello) -> bool {
     running.embedded.is_some() && hello.purpose == Purpose::Control
 }
 
-async fn serve(proved: Proved, from: String, running: Running) {
+async fn serve(proved: Proved, from: String, served: &Served) {
+    let running = &served.running;
     let Proved { stream, guest, standing } = proved;
     match guest.purpose {
         Purpose::Control => {
             let caller = Caller { node: guest.node, start: guest.start, at: from };
             let router = match standing {
-                Standing::Current => server::control_router(&running, caller),
-                Standing::Expired => server::renewal_router(&running, caller),
+                Standing::Current => served.control.clone(),
+                Standing::Expired => served.renewal.clone(),
             };
-            let served = http::serve(stream, router, http::NODE_DEADLINE);
-            let _ = running.node.unless_stopping(served).await;
+            let until_it_ends = http::serve_as(caller, stream, router, http::NODE_DEADLINE);
+            let _ = running.node.unless_stopping(until_it_ends).await;
         }
         Purpose::Replication { volume, replica } => match stream.into_connection() {
             Ok(connection) => {

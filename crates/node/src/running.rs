@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 
+use crate::access::Rights;
 use crate::audit::Audit;
 use crate::certificates::Certificates;
 use crate::coordinator::Embedded;
@@ -22,6 +23,8 @@ pub struct Running {
     pub credentials: Credentials,
     /// How it gets its certificate, and makes those of others.
     pub certificates: Arc<Certificates>,
+    /// Which users may ask for what.
+    pub rights: Arc<Rights>,
     /// Who has asked for which change.
     pub audit: Arc<Audit>,
     /// Changes that were asked for and are under way.

@@ -1,6 +1,5 @@
 //! Which path is served by what, and on which sockets.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,18 +13,17 @@ use axum::{Extension, Router};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::doors::Doors;
 use super::extract::Refusal;
 use super::permission::{Requester, permitted};
 use super::{handlers, openapi};
-use crate::access::{Account, Rights, Role};
+use crate::access::Rights;
 use crate::audit::{Answered, Asked, Audit, Who};
 use crate::config::Config;
 use crate::coordinator::{Caller, remote, removed};
 use crate::http::{self, Accepted, Socket};
-use crate::log_limit::LogLimit;
 use crate::metrics;
 use crate::peer::requests;
 use crate::peer::stream::PeerStream;
@@ -37,21 +35,13 @@ use crate::volumes::Node;
 const MAX_CONNECTIONS: usize = 256;
 /// Most of them from one source, but for root.
 const MAX_OF_ONE_SOURCE: usize = 64;
-/// Most connections at a time of all users but root and the daemon's own.
-const MAX_OTHERS: usize = 128;
-/// Most of those that are of users without any right, who are told so.
-const MAX_STRANGERS: usize = 16;
-/// Most users who are looked up at a time.
-const MAX_LOOK_UPS: usize = 8;
-/// How long the look-up of a user may take.
-const LOOK_UP_DEADLINE: Duration = Duration::from_secs(5);
 /// Most bytes of a request's body.
 const MAX_BODY_LENGTH: usize = 2 << 20;
 /// How long a request's body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The API for users of this machine; [`for_user`] gives it to one of them.
-fn users_router(running: &Running) -> Router {
+/// The API for users of this machine. Each request carries its [`Requester`].
+pub fn users_router(running: &Running) -> Router {
     // Not in `paths`: no other node makes tokens or certificates.
     let authority = Router::new()
         .route(routes::INVITE, post(handlers::node::invite))
@@ -59,17 +49,9 @@ fn users_router(running: &Running) -> Router {
     served(paths().merge(authority), running).layer(axum::middleware::from_fn(permitted))
 }
 
-/// The API for a user.
-pub fn router(running: &Running, requester: Requester) -> Router {
-    for_user(users_router(running), requester)
-}
-
-fn for_user(router: Router, requester: Requester) -> Router {
-    router.layer(Extension(requester))
-}
-
-/// The API for another node, `caller`: that for users, and the paths that only nodes need.
-pub fn control_router(running: &Running, caller: Caller) -> Router {
+/// The API for other nodes: that for users, and the paths that only nodes need. Each request
+/// carries its [`Caller`].
+pub fn control_router(running: &Running) -> Router {
     let paths = paths()
         .merge(renewal())
         .route(requests::REPLICAS, post(handlers::peer::create_replica))
@@ -81,22 +63,21 @@ pub fn control_router(running: &Running, caller: Caller) -> Router {
         .route(remote::PATH, post(handlers::peer::coordinator))
         .route(requests::READ, post(handlers::peer::read))
         .route(requests::CONDITIONS, post(handlers::peer::conditions));
-    for_node(paths, running, caller)
+    for_nodes(paths, running)
 }
 
-/// The API for another node whose certificate has expired: it may ask for a new one.
-pub fn renewal_router(running: &Running, caller: Caller) -> Router {
-    for_node(renewal(), running, caller)
+/// The API for other nodes whose certificates have expired: they may ask for new ones.
+pub fn renewal_router(running: &Running) -> Router {
+    for_nodes(renewal(), running)
 }
 
 fn renewal() -> Router<Running> {
     Router::new().route(requests::CERTIFICATE, post(handlers::peer::certificate))
 }
 
-fn for_node(paths: Router<Running>, running: &Running, caller: Caller) -> Router {
+fn for_nodes(paths: Router<Running>, running: &Running) -> Router {
     served(paths, running)
         .layer(axum::middleware::from_fn_with_state(running.clone(), refuse_removed))
-        .layer(Extension(caller))
 }
 
 /// What is no task though its method could change something: a question changes nothing, and what
@@ -249,13 +230,13 @@ async fn no_such_path(method: Method, uri: Uri) -> Refusal {
 ///
 /// # Errors
 /// If it is in use.
-pub async fn bind(config: &Config) -> Result<UnixListener, String> {
-    http::bind_unix(&config.api_socket(), Rights::new(&config.api).socket_mode()).await
+pub async fn bind(config: &Config, rights: &Rights) -> Result<UnixListener, String> {
+    http::bind_unix(&config.api_socket(), rights.socket_mode()).await
 }
 
 /// Serves the API on its unix socket until the daemon ends.
 pub async fn serve(listener: UnixListener, running: Running) {
-    let doors = Arc::new(Doors::new(Rights::new(&running.node.config.api)));
+    let doors = Arc::new(Doors::new(running.rights.clone()));
     let router = users_router(&running);
     let serve_one = |stream, place| doors.clone().serve_user(stream, place, router.clone());
     serve_all(&Socket::Unix(listener), &running.node, serve_one).await;
@@ -273,85 +254,6 @@ pub async fn serve_metrics(listener: TcpListener, running: Running) {
         }
     };
     serve_all(&Socket::Tcp(listener), &running.node, serve_one).await;
-}
-
-/// Who gets in at the API's socket. Root and the daemon's own user always find a place, and wait
-/// for no look-up.
-struct Doors {
-    rights: Rights,
-    /// Places for all other users.
-    others: Arc<Semaphore>,
-    /// Of those, places for who has no right, and is told so.
-    strangers: Arc<Semaphore>,
-    look_ups: Arc<Semaphore>,
-    refusals: Arc<LogLimit>,
-}
-
-/// What a connection keeps for as long as it lasts.
-struct Admitted {
-    requester: Requester,
-    _places: [Option<OwnedSemaphorePermit>; 2],
-}
-
-impl Doors {
-    fn new(rights: Rights) -> Self {
-        Self {
-            rights,
-            others: Arc::new(Semaphore::new(MAX_OTHERS)),
-            strangers: Arc::new(Semaphore::new(MAX_STRANGERS)),
-            look_ups: Arc::new(Semaphore::new(MAX_LOOK_UPS)),
-            refusals: Arc::default(),
-        }
-    }
-
-    async fn serve_user(
-        self: Arc<Self>,
-        stream: PeerStream,
-        place: OwnedSemaphorePermit,
-        router: Router,
-    ) {
-        match self.admit(&stream).await {
-            Ok(admitted) => {
-                let router = for_user(router, admitted.requester.clone());
-                http::serve(stream, router, http::CLIENT_DEADLINE).await;
-                drop(admitted);
-            }
-            Err(error) => tracing::debug!(%error, "closed a connection to the API"),
-        }
-        drop(place);
-    }
-
-    async fn admit(self: &Arc<Self>, stream: &PeerStream) -> io::Result<Admitted> {
-        let user = stream.user()?;
-        if let Some(account) = self.rights.master(user.uid) {
-            let requester = self.requester(account, Some(Role::Administer), user.login);
-            return Ok(Admitted { requester, _places: [None, None] });
-        }
-        let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(io::Error::other);
-        let other = place(&self.others)?;
-        let looked_up = timeout(LOOK_UP_DEADLINE, self.look_up(user.uid)).await;
-        let (account, role) = looked_up.map_err(io::Error::other)??;
-        let stranger = if role.is_none() { Some(place(&self.strangers)?) } else { None };
-        let requester = self.requester(account, role, user.login);
-        Ok(Admitted { requester, _places: [Some(other), stranger] })
-    }
-
-    fn requester(&self, account: Account, role: Option<Role>, login: Option<u32>) -> Requester {
-        Requester { account, role, login, refusals: self.refusals.clone() }
-    }
-
-    /// A directory of users that hangs keeps as many threads, and no more.
-    async fn look_up(self: &Arc<Self>, uid: u32) -> io::Result<(Account, Option<Role>)> {
-        let permit = self.look_ups.clone().acquire_owned().await.map_err(io::Error::other)?;
-        let doors = self.clone();
-        let look_up = move || {
-            let account = Account::look_up(uid)?;
-            let role = doors.rights.role_of(&account);
-            drop(permit);
-            Ok((account, role))
-        };
-        spawn_blocking(look_up).await.map_err(io::Error::other)?
-    }
 }
 
 /// Accepts connections until the daemon ends; each is served, in one of the places, by a task of

@@ -10,7 +10,6 @@ use super::{Address, Config};
 pub(super) fn check(config: &Config) -> Result<(), String> {
     names(config)?;
     log_level(&config.log.level)?;
-    api(config)?;
     paths(config)?;
     addresses(config)?;
     coordinator(config)?;
@@ -38,24 +37,6 @@ fn log_level(text: &str) -> Result<(), String> {
         )),
         None => Ok(()),
     }
-}
-
-/// An entry without a name would seem to permit somebody.
-fn api(config: &Config) -> Result<(), String> {
-    let api = &config.api;
-    let lists = [("view", &api.view), ("operate", &api.operate), ("administer", &api.administer)];
-    let is_name = |entry: &str| {
-        let name = entry.strip_prefix('@').unwrap_or(entry);
-        !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control())
-    };
-    for (key, entries) in lists {
-        if let Some(entry) = entries.iter().find(|entry| !is_name(entry)) {
-            return Err(format!(
-                "api.{key}: {entry:?} is no user and no group; write \"alice\" for a user, \"@staff\" for a group"
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn paths(config: &Config) -> Result<(), String> {

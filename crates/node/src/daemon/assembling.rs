@@ -6,6 +6,7 @@ use evenkeel_api::types::NodeRef;
 
 use super::listeners::Bound;
 use super::{StartError, coordinator, failed};
+use crate::access::Rights;
 use crate::admission::Admission;
 use crate::audit::{self, Audit};
 use crate::certificates::{Certificates, Issuer};
@@ -30,6 +31,7 @@ pub(super) struct Start {
     pub(super) config: Config,
     pub(super) state: Arc<StateDirectory>,
     pub(super) identity: Identity,
+    pub(super) rights: Arc<Rights>,
     pub(super) credentials: Credentials,
     /// Of certificates, where this node is the authority.
     pub(super) issuer: Option<Issuer>,
@@ -65,13 +67,14 @@ impl Start {
         let peers = Arc::new(Peers::new(self.credentials.clone()));
         let (coordinator, embedded) = coordinator::open(&self, &peers).await?;
         let (data, events) = data_path(&self.config)?;
-        let credentials = self.credentials.clone();
+        let (credentials, rights) = (self.credentials.clone(), self.rights.clone());
         let (disks, coordinator) = (Arc::new(disks), Arc::new(coordinator));
         let (node, certificates) = self.node(Parts { disks, peers, coordinator, data });
         introduce(&node, embedded.is_some(), &credentials).await;
         let start = node.identity.start.id().counter;
         let audit = Audit::new(node.state.join(audit::FILE), start, node.warnings.clone());
         let running = Running {
+            rights,
             audit,
             node: Arc::new(node),
             embedded,
@@ -84,7 +87,7 @@ impl Start {
     }
 
     fn node(self, parts: Parts) -> (Node, Certificates) {
-        let Self { config, state, identity, credentials, issuer, bound } = self;
+        let Self { config, state, identity, credentials, issuer, bound, .. } = self;
         let Parts { disks, peers, coordinator, data } = parts;
         let (config, identity) = (Arc::new(config), Arc::new(identity));
         let own = Own::new(config.clone(), identity.clone(), state.clone());

@@ -3,6 +3,7 @@
 use tokio::net::{TcpListener, UnixListener};
 
 use super::StartError;
+use crate::access::Rights;
 use crate::api::server;
 use crate::config::Config;
 use crate::files::own_directory;
@@ -37,6 +38,7 @@ impl Listeners {
     /// If one can't be: the text says which, and why.
     pub(super) async fn bind(
         config: &Config,
+        rights: &Rights,
         credentials: &Credentials,
     ) -> Result<(Self, Bound), StartError> {
         own_directory::prepare_for_sockets("runtime", &config.runtime)?;
@@ -47,7 +49,7 @@ impl Listeners {
             Some(address) => Some(http::bind_tcp(address, "metrics.listen").await?),
             None => None,
         };
-        let api = server::bind(config).await?;
+        let api = server::bind(config, rights).await?;
         let listeners = Self { api, metrics, peer, nbd: nbd_listeners, nvme: nvme_listeners };
         Ok((listeners, Bound { addresses, nbd, nvme }))
     }

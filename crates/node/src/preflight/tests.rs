@@ -50,7 +50,7 @@ fn an_unknown_user_is_warned_of_and_keeps_no_node_from_starting() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = good(directory.path());
     assert_eq!(warnings(&config), Vec::<String>::new());
-    config.api.operate = vec!["@no-such-group".into()];
+    config.api.operate = vec!["@no-such-group".parse().unwrap()];
     let told = warnings(&config);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("api.operate: \"@no-such-group\" gives nobody that right"));
