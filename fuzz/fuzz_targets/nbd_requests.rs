@@ -7,7 +7,9 @@ use std::os::unix::net::UnixStream;
 
 use evenkeel_core::{Extent, Operation, Payload, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
-use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
+use evenkeel_engine::{
+    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, RequestToken,
+};
 use evenkeel_exports::nbd::{Negotiated, front_end};
 use evenkeel_fuzz::export;
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +18,7 @@ struct Bench {
     frontend: Box<dyn Frontend>,
     context: FrontendContext,
     lent: Option<(BufferMut, Range<usize>)>,
-    submitted: Vec<(u64, Operation<Buffer>)>,
+    submitted: Vec<(RequestToken, Operation<Buffer>)>,
     sent: usize,
     ended: bool,
 }

@@ -14,7 +14,9 @@ use std::time::Duration;
 use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
 use evenkeel_engine::memory::Reservation;
-use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
+use evenkeel_engine::{
+    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, RequestToken,
+};
 use evenkeel_exports::nvme::command::Status;
 use evenkeel_exports::nvme::controller::{Namespace, QueueName};
 use evenkeel_exports::nvme::handshake::{Handshake, Progress};
@@ -44,9 +46,9 @@ struct Bench {
     context: FrontendContext,
     lent: Option<(BufferMut, Range<usize>)>,
     /// What the volume has, with the room for what is read.
-    submitted: BTreeMap<u64, (Operation<Buffer>, Option<Reservation>)>,
+    submitted: BTreeMap<RequestToken, (Operation<Buffer>, Option<Reservation>)>,
     /// The tokens of what was given up.
-    cancelled: BTreeSet<u64>,
+    cancelled: BTreeSet<RequestToken>,
     drains: bool,
     /// What was sent and not looked at.
     sent: Vec<u8>,
@@ -150,7 +152,12 @@ impl Bench {
         self.hear();
     }
 
-    fn submit(&mut self, token: u64, operation: Operation<Buffer>, room: Option<Reservation>) {
+    fn submit(
+        &mut self,
+        token: RequestToken,
+        operation: Operation<Buffer>,
+        room: Option<Reservation>,
+    ) {
         assert!(!self.drains, "nothing is begun any more");
         let (offset, length) = match &operation {
             Operation::Read { offset, length } => (*offset, u64::from(*length)),

@@ -64,7 +64,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
             named_incarnations: Incarnations::of([Incarnation(live.session)]),
         },
         7 | 8 => Message::Adopt { view: Box::new(views::next(script, &live.view)) },
-        9 => Message::Ping { generation, number: script.near(1) },
+        9 => Message::Ping { generation, number: PingNumber(script.near(1)) },
         10 => Message::FenceConfirmed { generation },
         11 => Message::Drained {
             generation,
@@ -250,7 +250,10 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         7 => Message::Data { id, is_unverified: script.is_set() },
         8 => Message::Extents { id, extents: extents(script) },
         9 => Message::Digests { id, digests: digests(script, 1 << 20) },
-        10 => Message::Pong { generation, number: script.near(live.number), slots: slots(script) },
+        10 => {
+            let number = PingNumber(script.near(live.number));
+            Message::Pong { generation, number, slots: slots(script) }
+        }
         11 => Message::Fenced { generation },
         12 => {
             let (offset, length) = live.range(script);
@@ -265,7 +268,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         }
         15 => Message::RebuildDone { generation },
         _ if script.is_rare() => to_replica(script, live),
-        _ => Message::Pong { generation, number: 0, slots: slots(script) },
+        _ => Message::Pong { generation, number: PingNumber(0), slots: slots(script) },
     }
 }
 

@@ -52,7 +52,13 @@ pub fn first(script: &mut Script<'_>) -> View {
         MirrorView { replicas: (0..replicas).map(|_| record()).collect() }
     };
     let mirrors: Vec<_> = (0..mirrors).map(|_| mirror()).collect();
-    let mut view = View { generation: Generation(10), parent: Generation(9), bitmap: Bitmap::Internal, intents: IntentLayout { region: 64 << 10, places: 4, slots: 2 }, ..View::first(VolumeId(7), History(20), CoordinatorId(21), geometry, mirrors) };
+    let mut view = View {
+        generation: Generation(10),
+        parent: Generation(9),
+        bitmap: Bitmap::Internal,
+        intents: IntentLayout { region: 64 << 10, places: 4, slots: 2 },
+        ..View::first(VolumeId(7), History(20), CoordinatorId(21), geometry, mirrors)
+    };
     for _ in 0..script.choose(8) {
         let mut edited = view.clone();
         edit(script, &mut edited);

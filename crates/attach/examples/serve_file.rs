@@ -23,7 +23,8 @@ use evenkeel_attach::{Filesystems, Kind, Options, Place};
 use evenkeel_core::{Extent, Operation, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
 use evenkeel_engine::{
-    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, FrontendMaker,
+    Buffer, BufferMut, Descriptor, DescriptorToken, Frontend, FrontendContext, FrontendEvent,
+    FrontendMaker, RequestToken,
 };
 use io_uring::types::Fd;
 use io_uring::{IoUring, opcode, squeue};
@@ -127,10 +128,10 @@ impl Unanswered {
 /// What is under way, with the memory that the kernel uses for it.
 enum Operating {
     Wait(Descriptor),
-    Command(u64),
-    Read(u64, BufferMut),
-    Write(u64, #[expect(dead_code, reason = "it is kept for the kernel")] Buffer),
-    Other(u64),
+    Command(DescriptorToken),
+    Read(RequestToken, BufferMut),
+    Write(RequestToken, #[expect(dead_code, reason = "it is kept for the kernel")] Buffer),
+    Other(RequestToken),
 }
 
 /// A worker for one front end over one file.
@@ -213,7 +214,11 @@ impl Driver {
         None
     }
 
-    fn submit(&mut self, token: u64, operation: Operation<Buffer>) -> Option<FrontendEvent> {
+    fn submit(
+        &mut self,
+        token: RequestToken,
+        operation: Operation<Buffer>,
+    ) -> Option<FrontendEvent> {
         let file = Fd(self.file.as_raw_fd());
         match operation {
             Operation::Read { offset, length } => {

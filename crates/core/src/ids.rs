@@ -166,12 +166,20 @@ number!(
     Sequence
 );
 number!(
+    /// An operation that a replica has accepted, or a range that its rebuild holds, numbered by it.
+    OperationNumber
+);
+number!(
     /// One attempt to copy one region, numbered by the rebuilding replica.
     CopyToken
 );
 number!(
     /// One question of a rebuilding replica whether writes are finished, numbered by it.
     BarrierNumber
+);
+number!(
+    /// One question of a primary whether a replica is there, numbered by the primary.
+    PingNumber
 );
 number!(
     /// The cluster locks of one primary, numbered by it: a higher one takes the place of those

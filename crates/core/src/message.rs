@@ -292,14 +292,14 @@ pub enum Message {
         /// The sender's generation.
         generation: Generation,
         /// Returned in the answer.
-        number: u64,
+        number: PingNumber,
     },
     /// Yes.
     Pong {
         /// The generation of the question, which the replica has adopted.
         generation: Generation,
         /// The number of the question.
-        number: u64,
+        number: PingNumber,
         /// What it knows of the slots.
         slots: SlotBits,
     },

@@ -4,11 +4,8 @@
 //! waits for every earlier one that it conflicts with, granted or not, so none can starve and
 //! overlapping writes keep their order (invariant I10).
 
+use core::fmt;
 use core::ops::Range;
-
-/// Names a lock. Given by the caller; must rise from one call of [`RangeLock::acquire`] to the
-/// next.
-pub type LockNumber = u64;
 
 /// How a range is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,15 +20,15 @@ pub enum LockMode {
 const MAX_CHECKED: usize = 48;
 
 #[derive(Debug)]
-struct Entry {
-    number: LockNumber,
+struct Entry<L> {
+    holder: L,
     range: Range<u64>,
     mode: LockMode,
     /// How many earlier locks it waits for; granted when zero.
     blockers: usize,
 }
 
-impl Entry {
+impl<L> Entry<L> {
     fn conflicts(&self, range: &Range<u64>, mode: LockMode) -> bool {
         self.range.start < range.end
             && range.start < self.range.end
@@ -41,29 +38,38 @@ impl Entry {
 
 /// The locks on one volume or one replica. Each call takes time in proportion to the number of
 /// locks held, which the drivers bound by bounding requests.
-#[derive(Debug, Default)]
-pub struct RangeLock {
-    /// In ascending order of their numbers.
-    entries: Vec<Entry>,
+///
+/// `L` names a lock by who holds it, or wants to. Each name is used once, and they rise from one
+/// call of [`Self::acquire`] to the next.
+#[derive(Debug)]
+pub struct RangeLock<L> {
+    /// In ascending order of their holders.
+    entries: Vec<Entry<L>>,
     waiting: usize,
 }
 
-impl RangeLock {
-    /// Asks for a lock; tells whether it is granted at once. If not, its number comes out of a
+impl<L> Default for RangeLock<L> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), waiting: 0 }
+    }
+}
+
+impl<L: Copy + Ord + fmt::Debug> RangeLock<L> {
+    /// Asks for a lock; tells whether it is granted at once. If not, its holder comes out of a
     /// later [`Self::release`].
-    pub fn acquire(&mut self, number: LockNumber, range: Range<u64>, mode: LockMode) -> bool {
-        debug_assert!(self.entries.last().is_none_or(|last| last.number < number));
+    pub fn acquire(&mut self, holder: L, range: Range<u64>, mode: LockMode) -> bool {
+        debug_assert!(self.entries.last().is_none_or(|last| last.holder < holder));
         let blockers = self.entries.iter().filter(|e| e.conflicts(&range, mode)).count();
         self.waiting += usize::from(blockers > 0);
-        self.entries.push(Entry { number, range, mode, blockers });
+        self.entries.push(Entry { holder, range, mode, blockers });
         blockers == 0
     }
 
     /// Gives a lock back, granted or not, and appends to `granted` the locks that are granted by
     /// that, in their order.
-    pub fn release(&mut self, number: LockNumber, granted: &mut Vec<LockNumber>) {
-        let Ok(index) = self.entries.binary_search_by_key(&number, |entry| entry.number) else {
-            debug_assert!(false, "lock {number} is not held");
+    pub fn release(&mut self, holder: L, granted: &mut Vec<L>) {
+        let Ok(index) = self.entries.binary_search_by_key(&holder, |entry| entry.holder) else {
+            debug_assert!(false, "the lock of {holder:?} is not held");
             return;
         };
         let released = self.entries.remove(index);
@@ -76,7 +82,7 @@ impl RangeLock {
                 later.blockers -= 1;
                 if later.blockers == 0 {
                     self.waiting -= 1;
-                    granted.push(later.number);
+                    granted.push(later.holder);
                 }
             }
         }
@@ -84,14 +90,14 @@ impl RangeLock {
 
     /// Makes a granted exclusive lock a shared one, and appends to `granted` the locks that are
     /// granted by that, in their order.
-    pub fn downgrade(&mut self, number: LockNumber, granted: &mut Vec<LockNumber>) {
-        let found = self.entries.binary_search_by_key(&number, |entry| entry.number).ok();
+    pub fn downgrade(&mut self, holder: L, granted: &mut Vec<L>) {
+        let found = self.entries.binary_search_by_key(&holder, |entry| entry.holder).ok();
         let from_it = found.and_then(|index| self.entries[index..].split_first_mut());
         let Some((lock, later)) = from_it else {
-            debug_assert!(false, "lock {number} is not held");
+            debug_assert!(false, "the lock of {holder:?} is not held");
             return;
         };
-        debug_assert!(lock.blockers == 0, "lock {number} is not granted");
+        debug_assert!(lock.blockers == 0, "the lock of {holder:?} is not granted");
         if core::mem::replace(&mut lock.mode, LockMode::Shared) == LockMode::Shared
             || self.waiting == 0
         {
@@ -102,15 +108,15 @@ impl RangeLock {
             reader.blockers -= 1;
             if reader.blockers == 0 {
                 self.waiting -= 1;
-                granted.push(reader.number);
+                granted.push(reader.holder);
             }
         }
     }
 
     /// Whether this lock was asked for and granted.
     #[must_use]
-    pub fn is_granted(&self, number: LockNumber) -> bool {
-        let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
+    pub fn is_granted(&self, holder: L) -> bool {
+        let found = self.entries.binary_search_by_key(&holder, |entry| entry.holder);
         found.is_ok_and(|index| self.entries[index].blockers == 0)
     }
 
@@ -125,7 +131,7 @@ impl RangeLock {
         for (index, entry) in self.entries.iter().enumerate() {
             let earlier = self.entries[..index].iter();
             let blockers = earlier.filter(|e| e.conflicts(&entry.range, entry.mode)).count();
-            assert!(entry.blockers == blockers, "I10: lock {} waits for others", entry.number);
+            assert!(entry.blockers == blockers, "I10: {:?} waits for others", entry.holder);
         }
     }
 

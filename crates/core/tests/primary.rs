@@ -389,7 +389,7 @@ fn open_slots_of_a_replica_that_is_away_hold_up_no_other_change() {
     };
     let slots = SlotBits { open: !0 << 3, heard: 0 };
     let generation = bench.newest.generation;
-    bench.say(STALE, Message::Pong { generation, number: 0, slots });
+    bench.say(STALE, Message::Pong { generation, number: PingNumber(0), slots });
     assert_eq!(command(&mut bench, Command::Fail(STALE)), Ok(()));
     let bits = |slots| Command::Change(Change::Bitmap { bitmap: Bitmap::Internal, slots });
     let paused = Command::Change(Change::RebuildLimit(RebuildLimit::Paused));

@@ -520,11 +520,11 @@ fn is_saved_at_once(lives: bool) -> bool {
     let mut bench = Bench::new();
     bench.now = Instant(60_000_000_000);
     bench.open(1, 1, Opener::Primary(OLD));
-    bench.say(1, Message::Ping { generation: Generation(1), number: 1 });
+    bench.say(1, Message::Ping { generation: Generation(1), number: PingNumber(1) });
     bench.now = bench.now + Duration::from_secs(1);
     bench.open(2, 1, Opener::Primary(next));
     if lives {
-        bench.say(1, Message::Ping { generation: Generation(1), number: 2 });
+        bench.say(1, Message::Ping { generation: Generation(1), number: PingNumber(2) });
     }
     !actions(&bench.adopt(2, view(2, next))).is_empty()
 }

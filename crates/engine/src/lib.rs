@@ -33,7 +33,7 @@ pub use disk::{
 };
 pub use engine::Engine;
 pub use error::{Answer, EngineError};
-pub use frontend::{Frontend, FrontendContext, FrontendEvent, FrontendMaker};
+pub use frontend::{Frontend, FrontendContext, FrontendEvent, FrontendMaker, RequestToken};
 pub use memory::{Buffer, BufferMut, Part};
-pub use ring::Descriptor;
+pub use ring::{Descriptor, DescriptorToken};
 pub use transport::{Connection, tls};

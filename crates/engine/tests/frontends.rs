@@ -54,11 +54,11 @@ impl Frontend for Mirror {
                 assert_eq!(count, memory.len(), "all of it");
                 let payload = memory.freeze();
                 let operation = Operation::Write { offset: self.at.0, payload, durable: false };
-                context.submit(0, operation).expect("a write is never given back");
+                context.submit(RequestToken(0), operation).expect("a write is never given back");
             }
-            FrontendEvent::Reply { token: 0, .. } => {
+            FrontendEvent::Reply { token: RequestToken(0), .. } => {
                 let operation = Operation::Read { offset: self.at.0, length: self.at.1 };
-                context.submit(1, operation).expect("the write's room has returned");
+                context.submit(RequestToken(1), operation).expect("the write's room has returned");
             }
             FrontendEvent::Reply { result: Ok(Reply::Data(pieces)), .. } => {
                 context.send(self.descriptor, b"here ");
@@ -124,19 +124,19 @@ impl Frontend for Files {
                 let mut buffer = context.allocate(4096).expect("room");
                 buffer.fill(b'x');
                 let parts = vec![Part::Bytes(b"head".to_vec()), Part::Buffer(buffer.freeze())];
-                context.write(self.descriptor, parts, 100, 7);
+                context.write(self.descriptor, parts, 100, DescriptorToken(7));
             }
-            FrontendEvent::Written { token: 7, result } => {
+            FrontendEvent::Written { token: DescriptorToken(7), result } => {
                 assert_eq!(result.expect("written"), 4100);
                 let buffer = context.allocate(8).expect("room");
-                context.read(self.descriptor, buffer, 98, 8);
+                context.read(self.descriptor, buffer, 98, DescriptorToken(8));
             }
-            FrontendEvent::Read { token: 8, memory, result } => {
+            FrontendEvent::Read { token: DescriptorToken(8), memory, result } => {
                 assert_eq!(result.expect("read"), 8);
                 let _ = self.told.send(format!("{:?}", &memory[..]));
-                context.command(self.descriptor, 1, [0; 16], 9);
+                context.command(self.descriptor, 1, [0; 16], DescriptorToken(9));
             }
-            FrontendEvent::Command { token: 9, result } => {
+            FrontendEvent::Command { token: DescriptorToken(9), result } => {
                 let _ = self.told.send(format!("negative: {}", result < 0));
             }
             FrontendEvent::Stopping => {
@@ -308,16 +308,18 @@ impl Frontend for GivesUp {
                     buffer.fill(value);
                     let payload = buffer.freeze();
                     let operation = Operation::Write { offset: 0, payload, durable: false };
-                    context.submit(value.into(), operation).expect("never given back");
+                    context
+                        .submit(RequestToken(value.into()), operation)
+                        .expect("never given back");
                 }
                 if self.ends {
                     return context.end("enough");
                 }
-                [1, 2, 3].into_iter().for_each(|token| context.cancel(token));
+                [1, 2, 3].into_iter().for_each(|token| context.cancel(RequestToken(token)));
                 context.drain();
             }
             FrontendEvent::Reply { token, result } => {
-                self.told.send(format!("{token}: {:?}", result.err())).expect("heard");
+                self.told.send(format!("{}: {:?}", token.0, result.err())).expect("heard");
             }
             FrontendEvent::Drained => {
                 self.told.send("drained".to_owned()).expect("heard");
@@ -336,7 +338,7 @@ impl Frontend for Looks {
         match event {
             FrontendEvent::Started => {
                 let operation = Operation::Read { offset: 0, length: BLOCK as u32 };
-                context.submit(0, operation).expect("room");
+                context.submit(RequestToken(0), operation).expect("room");
             }
             FrontendEvent::Reply { result: Ok(Reply::Data(pieces)), .. } => {
                 self.0.send(format!("holds {}", pieces[0].1[0])).expect("heard");

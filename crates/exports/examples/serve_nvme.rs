@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use cluster::{Cluster, Shape};
 use evenkeel_core::{HostId, Instant, Operation, VolumeId};
-use evenkeel_engine::{Engine, Frontend, FrontendContext, FrontendEvent, FrontendId};
+use evenkeel_engine::{Engine, Frontend, FrontendContext, FrontendEvent, FrontendId, RequestToken};
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
 use evenkeel_exports::nvme::connection::{Connection, End};
 use evenkeel_exports::nvme::controller::{
@@ -387,7 +387,7 @@ struct Flusher(Box<dyn FnMut()>);
 impl Frontend for Flusher {
     fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
         match event {
-            FrontendEvent::Started => drop(context.submit(0, Operation::Flush)),
+            FrontendEvent::Started => drop(context.submit(RequestToken(0), Operation::Flush)),
             FrontendEvent::Reply { .. } => {
                 self.0();
                 context.end("flushed");

@@ -121,11 +121,11 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         Message::DiskFailed { generation, failure } => {
             Fields { code: failure_code(failure), ..numbered(kind::DISK_FAILED, generation, 0) }
         }
-        Message::Ping { generation, number } => numbered(kind::PING, generation, number),
+        Message::Ping { generation, number } => numbered(kind::PING, generation, number.0),
         Message::Pong { generation, number, slots } => Fields {
             length: slots.open,
             offset: slots.heard.into(),
-            ..numbered(kind::PONG, generation, number)
+            ..numbered(kind::PONG, generation, number.0)
         },
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),
         Message::FenceConfirmed { generation } => numbered(kind::FENCE_CONFIRMED, generation, 0),

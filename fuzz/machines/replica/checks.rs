@@ -104,7 +104,11 @@ impl Bench {
         assert_eq!(status.id, self.id);
         assert!(status.view.generation >= self.disk.saved().generation);
         if !status.is_adopting {
-            assert_eq!(status.view, *self.disk.saved(), "it works by a view that is not on its disk");
+            assert_eq!(
+                status.view,
+                *self.disk.saved(),
+                "it works by a view that is not on its disk"
+            );
         }
         if let Some(progress) = status.rebuild {
             assert!(progress.done <= progress.total);

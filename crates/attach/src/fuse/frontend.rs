@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::memory::buffer_size;
-use evenkeel_engine::{Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent};
+use evenkeel_engine::{
+    Buffer, BufferMut, Descriptor, Frontend, FrontendContext, FrontendEvent, RequestToken,
+};
 
 use super::mount::FILE_NAME;
 use super::protocol::{self as fuse, Attributes, Limits, Request};
@@ -412,7 +414,7 @@ impl FuseFrontend {
     /// Answers the kernel with what the volume answered.
     fn reply(
         &mut self,
-        token: u64,
+        token: RequestToken,
         result: Result<Reply<Buffer>, RequestError>,
         context: &mut FrontendContext,
     ) {

@@ -9,7 +9,9 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
 use evenkeel_core::{Operation, Reply, RequestError};
-use evenkeel_engine::{Buffer, Descriptor, Frontend, FrontendContext, FrontendEvent};
+use evenkeel_engine::{
+    Buffer, Descriptor, DescriptorToken, Frontend, FrontendContext, FrontendEvent, RequestToken,
+};
 
 use super::abi::{self, Description, Kind, QUEUE_DEPTH, request};
 use crate::errno;
@@ -55,7 +57,12 @@ impl UblkFrontend {
                 self.descriptions = Some(descriptions);
                 for tag in 0..QUEUE_DEPTH {
                     let argument = abi::argument(tag, 0);
-                    context.command(descriptor, request::FETCH, argument, u64::from(tag));
+                    context.command(
+                        descriptor,
+                        request::FETCH,
+                        argument,
+                        DescriptorToken(tag.into()),
+                    );
                 }
                 self.tags = QUEUE_DEPTH;
             }
@@ -91,7 +98,7 @@ impl UblkFrontend {
     /// Begins the request of a tag, or notes that it waits for memory.
     fn begin(&mut self, tag: u16, context: &mut FrontendContext) {
         let begun = match self.operation(tag, context) {
-            Ok(Some(operation)) => context.submit(u64::from(tag), operation).is_ok(),
+            Ok(Some(operation)) => context.submit(RequestToken(tag.into()), operation).is_ok(),
             Ok(None) => false,
             Err(error) => {
                 self.commit(tag, -error, context);
@@ -174,7 +181,12 @@ impl UblkFrontend {
     fn commit(&mut self, tag: u16, result: i32, context: &mut FrontendContext) {
         let Some(descriptor) = self.descriptor else { return };
         let argument = abi::argument(tag, result);
-        context.command(descriptor, request::COMMIT_AND_FETCH, argument, u64::from(tag));
+        context.command(
+            descriptor,
+            request::COMMIT_AND_FETCH,
+            argument,
+            DescriptorToken(tag.into()),
+        );
     }
 
     fn try_waiting(&mut self, context: &mut FrontendContext) {
@@ -198,8 +210,10 @@ impl Frontend for UblkFrontend {
         }
         match event {
             FrontendEvent::Started => self.start(context),
-            FrontendEvent::Command { token, result } => self.fetched(token as u16, result, context),
-            FrontendEvent::Reply { token, result } => self.reply(token as u16, result, context),
+            FrontendEvent::Command { token, result } => {
+                self.fetched(token.0 as u16, result, context)
+            }
+            FrontendEvent::Reply { token, result } => self.reply(token.0 as u16, result, context),
             FrontendEvent::MemoryAvailable => self.try_waiting(context),
             FrontendEvent::Stopping => self.ended = true,
             FrontendEvent::Received { .. }

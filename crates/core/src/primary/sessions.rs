@@ -277,7 +277,7 @@ impl<P: Payload> Primary<P> {
             return self.drop_link(cx, link);
         }
         let generation = self.views.generation();
-        let (number, period) = (cx.next_number(), self.views.lease().time() / 4);
+        let (number, period) = (PingNumber(cx.next_number()), self.views.lease().time() / 4);
         let adopting = self.views.adoption().awaits(replica);
         let is_unsure = self
             .membership

@@ -1,9 +1,9 @@
 use super::*;
 use LockMode::{Exclusive, Shared};
 
-fn release(locks: &mut RangeLock, number: LockNumber) -> Vec<LockNumber> {
+fn release(locks: &mut RangeLock<u32>, holder: u32) -> Vec<u32> {
     let mut granted = Vec::new();
-    locks.release(number, &mut granted);
+    locks.release(holder, &mut granted);
     granted
 }
 
@@ -81,13 +81,13 @@ fn check(picked: &[(Range<u64>, LockMode)], order: [usize; 3]) {
     let mut held = vec![0, 1, 2];
     let mut granted = [false; 3];
     for i in 0..3 {
-        granted[i] = locks.acquire(i as u64, picked[i].0.clone(), picked[i].1);
+        granted[i] = locks.acquire(i as u32, picked[i].0.clone(), picked[i].1);
         assert_eq!(granted[i], expected(&held, i));
     }
     for out in order {
         held.retain(|&i| i != out);
-        for number in release(&mut locks, out as u64) {
-            assert!(!core::mem::replace(&mut granted[number as usize], true));
+        for holder in release(&mut locks, out as u32) {
+            assert!(!core::mem::replace(&mut granted[holder as usize], true));
         }
         for &i in &held {
             assert_eq!(granted[i], expected(&held, i), "{picked:?} {order:?}");

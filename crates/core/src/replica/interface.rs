@@ -6,7 +6,6 @@ use crate::incarnations::Incarnations;
 use crate::message::{Failure, Message, RebuildProgress};
 use crate::operation::Extent;
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
 use crate::settings::Settings;
 use crate::view::View;
 
@@ -97,8 +96,8 @@ pub enum ReplicaEffect<P> {
 /// with the outcome, and needs to know no more of it than that no two under way have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskTicket {
-    /// An operation of a primary or of a rebuilding replica, by its lock.
-    Operation(LockNumber),
+    /// An operation of a primary or of a rebuilding replica.
+    Operation(OperationNumber),
     /// The rebuild writes a run that it has copied.
     Copy(CopyToken),
     /// The device flush. There is one at a time, as of everything below.

@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload};
 
-use super::FrontendAction;
+use super::{FrontendAction, RequestToken};
 use crate::memory::{Budget, Buffer, BufferMut, Part, Pool, Reservation};
-use crate::ring::Descriptor;
+use crate::ring::{Descriptor, DescriptorToken};
 
 /// Bytes of the room that [`FrontendContext::reserve_spare`] gives.
 pub const MAX_SPARE: usize = 8 << 10;
@@ -157,12 +157,24 @@ impl FrontendContext {
     }
 
     /// One `pread` of a file or device into the whole memory; several may be under way.
-    pub fn read(&mut self, descriptor: Descriptor, memory: BufferMut, offset: u64, token: u64) {
+    pub fn read(
+        &mut self,
+        descriptor: Descriptor,
+        memory: BufferMut,
+        offset: u64,
+        token: DescriptorToken,
+    ) {
         self.actions.push(FrontendAction::Read { descriptor, token, memory, offset });
     }
 
     /// One `pwritev` of these parts; several may be under way.
-    pub fn write(&mut self, descriptor: Descriptor, parts: Vec<Part>, offset: u64, token: u64) {
+    pub fn write(
+        &mut self,
+        descriptor: Descriptor,
+        parts: Vec<Part>,
+        offset: u64,
+        token: DescriptorToken,
+    ) {
         self.actions.push(FrontendAction::Write { descriptor, token, parts, offset });
     }
 
@@ -178,7 +190,7 @@ impl FrontendContext {
         descriptor: Descriptor,
         operation: u32,
         argument: [u8; 16],
-        token: u64,
+        token: DescriptorToken,
     ) {
         self.actions.push(FrontendAction::Command { descriptor, token, operation, argument });
     }
@@ -197,7 +209,7 @@ impl FrontendContext {
     /// reads, and compare-and-writes.
     pub fn submit(
         &mut self,
-        token: u64,
+        token: RequestToken,
         operation: Operation<Buffer>,
     ) -> Result<(), Operation<Buffer>> {
         let room = match read_by(&operation) {
@@ -216,11 +228,21 @@ impl FrontendContext {
     }
 
     /// As [`FrontendContext::submit`], with the room for what is read.
-    pub fn submit_in(&mut self, token: u64, operation: Operation<Buffer>, room: Reservation) {
+    pub fn submit_in(
+        &mut self,
+        token: RequestToken,
+        operation: Operation<Buffer>,
+        room: Reservation,
+    ) {
         self.push_submit(token, operation, Some(room));
     }
 
-    fn push_submit(&mut self, token: u64, operation: Operation<Buffer>, room: Option<Reservation>) {
+    fn push_submit(
+        &mut self,
+        token: RequestToken,
+        operation: Operation<Buffer>,
+        room: Option<Reservation>,
+    ) {
         let host = self.host;
         self.actions.push(FrontendAction::Submit { token, host, operation, room });
     }
@@ -228,7 +250,7 @@ impl FrontendContext {
     /// Gives a request up. It still has its one `FrontendEvent::Reply`: if no replica was sent it,
     /// at once `RequestError::Cancelled`, and it has no effect; otherwise it runs, and has its own
     /// answer.
-    pub fn cancel(&mut self, token: u64) {
+    pub fn cancel(&mut self, token: RequestToken) {
         self.actions.push(FrontendAction::Cancel { token });
     }
 

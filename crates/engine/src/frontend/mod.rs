@@ -19,8 +19,8 @@
 //!   Bound also what is queued towards a client that does not read: it holds such room.
 //! - A front end may make non-blocking system calls of its own on its descriptors (FUSE: `read`
 //!   after [`FrontendEvent::Readable`], `writev` for answers).
-//! - Tokens are the front end's own; the engine returns them and does not look at them. A token of
-//!   `submit` names one request at a time. After [`FrontendContext::end`] or
+//! - Tokens are the front end's own; the engine returns them and does not look at them. A
+//!   [`RequestToken`] names one request at a time. After [`FrontendContext::end`] or
 //!   [`FrontendEvent::Stopping`] nothing more is heard of open requests: those that no replica was
 //!   sent are cancelled, and answers are dropped. A front end whose client has to know when they
 //!   are over cancels them itself, and ends when they are [drained](FrontendContext::drain).
@@ -35,7 +35,7 @@ use evenkeel_core::{HostId, Instant, Operation, Reply, RequestError};
 
 pub use self::context::{FrontendContext, MAX_SPARE};
 use crate::memory::{Buffer, BufferMut, Part, Reservation};
-use crate::ring::Descriptor;
+use crate::ring::{Descriptor, DescriptorToken};
 
 /// A state machine that serves clients of one volume.
 pub trait Frontend {
@@ -51,6 +51,24 @@ pub trait Frontend {
 /// Makes a front end on the worker that will run it: what is inside need not be `Send`.
 pub type FrontendMaker = Box<dyn FnOnce() -> Box<dyn Frontend> + Send>;
 
+/// A request of a front end to its volume, as the front end names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestToken(pub u64);
+
+impl RequestToken {
+    /// That of what stands at this index of a front end's own table.
+    #[must_use]
+    pub const fn of_index(index: usize) -> Self {
+        Self(index as u64)
+    }
+
+    /// The index in that table; beyond every table if the token is of none.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
 pub enum FrontendEvent {
@@ -59,7 +77,7 @@ pub enum FrontendEvent {
     /// A request has been answered. Data buffers keep their room reserved until they are dropped.
     Reply {
         /// As given to [`FrontendContext::submit`].
-        token: u64,
+        token: RequestToken,
         /// The answer.
         result: Result<Reply<Buffer>, RequestError>,
     },
@@ -86,7 +104,7 @@ pub enum FrontendEvent {
     /// A [`FrontendContext::read`] has ended.
     Read {
         /// As given.
-        token: u64,
+        token: DescriptorToken,
         /// The memory that was lent.
         memory: BufferMut,
         /// How many bytes came, or the error.
@@ -95,7 +113,7 @@ pub enum FrontendEvent {
     /// A [`FrontendContext::write`] has ended.
     Written {
         /// As given.
-        token: u64,
+        token: DescriptorToken,
         /// How many bytes went, or the error.
         result: io::Result<usize>,
     },
@@ -107,7 +125,7 @@ pub enum FrontendEvent {
     /// A [`FrontendContext::command`] has ended.
     Command {
         /// As given.
-        token: u64,
+        token: DescriptorToken,
         /// What the driver returned: negative errors.
         result: i32,
     },
@@ -149,13 +167,13 @@ pub enum FrontendAction {
     },
     Read {
         descriptor: Descriptor,
-        token: u64,
+        token: DescriptorToken,
         memory: BufferMut,
         offset: u64,
     },
     Write {
         descriptor: Descriptor,
-        token: u64,
+        token: DescriptorToken,
         parts: Vec<Part>,
         offset: u64,
     },
@@ -164,7 +182,7 @@ pub enum FrontendAction {
     },
     Command {
         descriptor: Descriptor,
-        token: u64,
+        token: DescriptorToken,
         operation: u32,
         argument: [u8; 16],
     },
@@ -172,13 +190,13 @@ pub enum FrontendAction {
         descriptor: Descriptor,
     },
     Submit {
-        token: u64,
+        token: RequestToken,
         host: Option<HostId>,
         operation: Operation<Buffer>,
         room: Option<Reservation>,
     },
     Cancel {
-        token: u64,
+        token: RequestToken,
     },
     Drain,
     End {

@@ -7,6 +7,10 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Descriptor(pub u32);
 
+/// What a front end has asked of a descriptor, as the front end names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DescriptorToken(pub u64);
+
 /// A descriptor that stays open while anything of it is under way.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedFile {

@@ -23,8 +23,8 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
 pub(crate) use self::batch::Batch;
-pub use self::file::Descriptor;
 pub(crate) use self::file::SharedFile;
+pub use self::file::{Descriptor, DescriptorToken};
 pub(crate) use self::slab::{Key, Slab};
 use crate::memory::{Buffer, BufferMut};
 
@@ -60,10 +60,10 @@ pub(crate) enum Owner {
 pub(crate) enum Purpose {
     Send,
     Receive,
-    Read(u64),
-    Write(u64),
+    Read(DescriptorToken),
+    Write(DescriptorToken),
     Readable,
-    Command(u64),
+    Command(DescriptorToken),
 }
 
 /// What the kernel uses while an operation is under way.

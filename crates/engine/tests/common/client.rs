@@ -121,7 +121,7 @@ impl Frontend for ChannelFrontend {
             }
             FrontendEvent::MemoryAvailable => self.submit(context),
             FrontendEvent::Reply { token, result } => {
-                if let Some(sender) = self.open[token as usize].take() {
+                if let Some(sender) = self.open[token.index()].take() {
                     let _ = sender.send(result.map(answer));
                 }
             }
@@ -134,7 +134,7 @@ impl ChannelFrontend {
     fn submit(&mut self, context: &mut FrontendContext) {
         let mut waiting = std::mem::take(&mut self.waiting).into_iter();
         while let Some((request, sender)) = waiting.next() {
-            let token = self.open.len() as u64;
+            let token = RequestToken::of_index(self.open.len());
             let Some(operation) = operation(&request, context) else {
                 self.waiting.push((request, sender));
                 self.waiting.extend(waiting);

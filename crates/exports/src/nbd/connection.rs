@@ -17,7 +17,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use evenkeel_core::{Instant, Operation};
-use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
+use evenkeel_engine::{
+    Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, FrontendMaker, RequestToken,
+};
 
 use super::Negotiated;
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
@@ -333,7 +335,7 @@ impl Connection {
             self.open[token] = Some(open);
             return true;
         }
-        if context.submit(token as u64, operation).is_err() {
+        if context.submit(RequestToken::of_index(token), operation).is_err() {
             self.free.push(token);
             return false;
         }

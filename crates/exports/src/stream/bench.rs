@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use evenkeel_core::{HostId, Operation};
 use evenkeel_engine::frontend::FrontendAction;
 use evenkeel_engine::memory::Reservation;
-use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent};
+use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, RequestToken};
 
 use super::Stream;
 
@@ -28,13 +28,13 @@ pub struct Bench<F> {
     pub client: Option<UnixStream>,
     /// What it wants to receive into.
     pub lent: Option<(BufferMut, Range<usize>)>,
-    pub submitted: Vec<(u64, Operation<Buffer>)>,
+    pub submitted: Vec<(RequestToken, Operation<Buffer>)>,
     /// The tokens of what it has given up.
-    pub cancelled: Vec<u64>,
+    pub cancelled: Vec<RequestToken>,
     /// Whether it wants to know when nothing is under way.
     pub drains: bool,
     /// Room for what is read, by token, until the reply.
-    pub rooms: BTreeMap<u64, Reservation>,
+    pub rooms: BTreeMap<RequestToken, Reservation>,
     /// All that was sent.
     pub sent: Vec<u8>,
     pub ended: Option<String>,

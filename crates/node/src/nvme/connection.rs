@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{HostId, Instant, Operation, VolumeId};
-use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent, FrontendId};
+use evenkeel_engine::{Frontend, FrontendContext, FrontendEvent, FrontendId, RequestToken};
 use evenkeel_exports::nvme::admin_queue::AdminQueue;
 use evenkeel_exports::nvme::authentication::Authentication;
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
@@ -456,7 +456,7 @@ struct Flusher(Option<oneshot::Sender<bool>>);
 impl Frontend for Flusher {
     fn handle(&mut self, event: FrontendEvent, context: &mut FrontendContext) {
         match event {
-            FrontendEvent::Started => drop(context.submit(0, Operation::Flush)),
+            FrontendEvent::Started => drop(context.submit(RequestToken(0), Operation::Flush)),
             FrontendEvent::Reply { result, .. } => {
                 // Whoever asked may have gone.
                 let _ = self.0.take().map(|sender| sender.send(result.is_ok()));

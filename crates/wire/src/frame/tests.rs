@@ -97,10 +97,10 @@ fn adoptions() -> impl Strategy<Value = Message> {
             |(generation, failure, number, which)| match which {
                 0 => Message::Adopted { generation },
                 1 => Message::DiskFailed { generation, failure },
-                2 => Message::Ping { generation, number },
+                2 => Message::Ping { generation, number: PingNumber(number) },
                 3 => Message::Pong {
                     generation,
-                    number,
+                    number: PingNumber(number),
                     slots: SlotBits { open: number as u32, heard: number as u32 }
                 },
                 4 => Message::Fenced { generation },
@@ -244,7 +244,7 @@ fn a_payload_that_does_not_fit_is_not_sent() {
     let payload = |length| Some(PayloadSummary { length, crc: 0 });
     let id = OperationId { generation: Generation(1), sequence: Sequence(2) };
     let data = Message::Data { id, is_unverified: false };
-    let ping = Message::Ping { generation: Generation(1), number: 1 };
+    let ping = Message::Ping { generation: Generation(1), number: PingNumber(1) };
     for (message, payload) in [
         (sample_write(), None),
         (sample_write(), payload(511)),

@@ -57,8 +57,11 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             Message::Refused { adopted: generation, sequence }
         }
         kind::DISK_FAILED => Message::DiskFailed { generation, failure: failure(fields)? },
-        kind::PING => Message::Ping { generation, number },
-        kind::PONG => Message::Pong { generation, number, slots: read_copies(fields)? },
+        kind::PING => Message::Ping { generation, number: PingNumber(number) },
+        kind::PONG => {
+            let number = PingNumber(number);
+            Message::Pong { generation, number, slots: read_copies(fields)? }
+        }
         kind::FENCED => Message::Fenced { generation },
         kind::FENCE_CONFIRMED => Message::FenceConfirmed { generation },
         kind::DRAINED => Message::Drained { generation, token, is_busy: has(BUSY) },

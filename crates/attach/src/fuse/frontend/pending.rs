@@ -1,6 +1,7 @@
 //! The requests that the volume has not answered yet.
 
 use evenkeel_core::Extent;
+use evenkeel_engine::RequestToken;
 
 /// What to do with the answer to a request. `unique` is the kernel's name of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,18 +37,18 @@ pub struct Requests {
 
 impl Requests {
     /// Adds a request and gives it a token that no other open one has.
-    pub fn insert(&mut self, pending: Pending) -> u64 {
+    pub fn insert(&mut self, pending: Pending) -> RequestToken {
         let index = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() - 1
         });
         self.pending[index] = Some(pending);
-        index as u64
+        RequestToken::of_index(index)
     }
 
     /// Removes a request that has been answered.
-    pub fn remove(&mut self, token: u64) -> Option<Pending> {
-        let index = usize::try_from(token).ok()?;
+    pub fn remove(&mut self, token: RequestToken) -> Option<Pending> {
+        let index = token.index();
         let pending = self.pending.get_mut(index)?.take()?;
         self.free.push(index);
         Some(pending)

@@ -21,7 +21,7 @@ struct Kernel {
 }
 
 /// What the front end asked of the volume.
-type Submitted = (u64, Operation<Buffer>);
+type Submitted = (RequestToken, Operation<Buffer>);
 
 impl Kernel {
     fn new(memory: usize) -> Self {
@@ -71,7 +71,11 @@ impl Kernel {
         self.event(FrontendEvent::Readable { descriptor: Descriptor(0) })
     }
 
-    fn reply(&mut self, token: u64, result: Result<Reply<Buffer>, RequestError>) -> Vec<Submitted> {
+    fn reply(
+        &mut self,
+        token: RequestToken,
+        result: Result<Reply<Buffer>, RequestError>,
+    ) -> Vec<Submitted> {
         self.event(FrontendEvent::Reply { token, result })
     }
 

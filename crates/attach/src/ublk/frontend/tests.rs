@@ -19,7 +19,7 @@ struct Kernel {
 
 #[derive(Debug, Default)]
 struct Wanted {
-    submitted: Vec<(u64, Operation<Buffer>)>,
+    submitted: Vec<(RequestToken, Operation<Buffer>)>,
     fetched: usize,
     committed: Vec<(u16, i32)>,
     ended: bool,
@@ -46,9 +46,9 @@ impl Kernel {
                 }
                 FrontendAction::Command { operation: request::FETCH, .. } => wanted.fetched += 1,
                 FrontendAction::Command { token, argument, .. } => {
-                    assert_eq!(argument[2..4], (token as u16).to_ne_bytes());
+                    assert_eq!(argument[2..4], (token.0 as u16).to_ne_bytes());
                     let result = i32::from_ne_bytes(argument[4..8].try_into().unwrap());
-                    wanted.committed.push((token as u16, result));
+                    wanted.committed.push((token.0 as u16, result));
                 }
                 FrontendAction::End { .. } => wanted.ended = true,
                 FrontendAction::Open { .. } => {}
@@ -65,11 +65,11 @@ impl Kernel {
         bytes.extend_from_slice(&start.to_ne_bytes());
         bytes.extend_from_slice(&[0; 8]);
         self.device.write_all_at(&bytes, u64::from(tag) * 24).unwrap();
-        self.event(FrontendEvent::Command { token: u64::from(tag), result: 0 })
+        self.event(FrontendEvent::Command { token: DescriptorToken(tag.into()), result: 0 })
     }
 
     fn reply(&mut self, tag: u16, result: Result<Reply<Buffer>, RequestError>) -> Wanted {
-        self.event(FrontendEvent::Reply { token: u64::from(tag), result })
+        self.event(FrontendEvent::Reply { token: RequestToken(tag.into()), result })
     }
 }
 
@@ -78,7 +78,7 @@ fn a_write_brings_its_data() {
     let mut kernel = Kernel::new(8 << 20);
     kernel.device.write_all_at(&[7; 4096], abi::data_offset(3)).unwrap();
     let (token, operation) = kernel.request(3, 1 | FUA, 8, 16).submitted.pop().unwrap();
-    assert_eq!(token, 3);
+    assert_eq!(token, RequestToken(3));
     let Operation::Write { offset, payload, durable } = operation else { panic!("{operation:?}") };
     assert_eq!((offset, &payload[..], durable), (8192, &[7; 4096][..], true));
     assert_eq!(kernel.reply(3, Ok(Reply::Done)).committed, [(3, 4096)]);
@@ -139,17 +139,18 @@ fn requests_wait_for_memory_in_their_order() {
     assert!(kernel.event(FrontendEvent::MemoryAvailable).submitted.is_empty());
     first.clear();
     let submitted = kernel.event(FrontendEvent::MemoryAvailable).submitted;
-    assert_eq!(submitted.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(submitted.iter().map(|(token, _)| token.0).collect::<Vec<_>>(), [1, 2]);
     drop(submitted);
     let submitted = kernel.event(FrontendEvent::MemoryAvailable).submitted;
-    assert_eq!(submitted.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [3]);
+    assert_eq!(submitted.iter().map(|(token, _)| token.0).collect::<Vec<_>>(), [3]);
 }
 
 #[test]
 fn a_stopped_device_ends_the_front_end_when_all_tags_are_back() {
     let mut kernel = Kernel::new(8 << 20);
     for tag in 0..u64::from(QUEUE_DEPTH) {
-        let wanted = kernel.event(FrontendEvent::Command { token: tag, result: -libc::ENODEV });
+        let token = DescriptorToken(tag);
+        let wanted = kernel.event(FrontendEvent::Command { token, result: -libc::ENODEV });
         assert_eq!(wanted.ended, tag + 1 == u64::from(QUEUE_DEPTH));
     }
 }

@@ -380,12 +380,12 @@ impl Peer {
     }
 
     /// Asks it to confirm the generation. Tells over which link; `None` if it can't be asked now.
-    pub fn ping(&mut self, number: u64, now: Instant) -> Option<LinkId> {
+    pub fn ping(&mut self, number: PingNumber, now: Instant) -> Option<LinkId> {
         if self.has_refused { None } else { self.session.ping(number, now) }
     }
 
     /// It answers a ping, in the present generation or another one. Tells whether it confirms that.
-    pub fn pong(&mut self, number: u64, slots: SlotBits, is_current: bool) -> bool {
+    pub fn pong(&mut self, number: PingNumber, slots: SlotBits, is_current: bool) -> bool {
         self.told.slots = slots;
         let Some(asked) = self.session.pong(number) else { return false };
         self.told.asked_at = Some(asked);

@@ -6,7 +6,6 @@ use super::{Data, FlushWaiter, Lower};
 use crate::ids::*;
 use crate::message::{CopyContent, Failure, Message, OperationId};
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
 use crate::replica::views::Views;
 use crate::replica::{Context, DiskAction, DiskTicket, Obeyed, Violation};
 use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
@@ -114,7 +113,7 @@ impl<P: Payload> Data<P> {
             debug_assert!(false, "an operation has a range");
             return;
         };
-        let number = cx.next_number();
+        let number = OperationNumber(cx.next_number());
         let blocks = lower.log.blocks(offset, length);
         // Of whole blocks: a disk with checksums writes no less.
         let range = lower.views.bytes_of(&blocks);
@@ -134,8 +133,8 @@ impl<P: Payload> Data<P> {
         lower: &mut Lower<'_>,
         token: CopyToken,
         (offset, length): (u64, u32),
-    ) -> LockNumber {
-        let number = cx.next_number();
+    ) -> OperationNumber {
+        let number = OperationNumber(cx.next_number());
         self.operations.add_hold(number, token);
         if self.operations.lock(number, offset..offset + u64::from(length)) {
             self.lock_granted(cx, lower, number);
@@ -147,7 +146,7 @@ impl<P: Payload> Data<P> {
     pub fn begin_held(
         &mut self,
         cx: &mut Context<'_, P>,
-        number: LockNumber,
+        number: OperationNumber,
         token: CopyToken,
         action: DiskAction<P>,
     ) {
@@ -166,7 +165,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        number: LockNumber,
+        number: OperationNumber,
     ) {
         match self.operations.copy_of(number) {
             Some(token) => self.range_held(cx, lower, token),
@@ -189,7 +188,7 @@ impl<P: Payload> Data<P> {
     }
 
     /// Begins an operation that has its lock and whose regions are open.
-    pub(super) fn begin_if_ready(&mut self, cx: &mut Context<'_, P>, number: LockNumber) {
+    pub(super) fn begin_if_ready(&mut self, cx: &mut Context<'_, P>, number: OperationNumber) {
         if let Some(action) = self.operations.take_ready(number) {
             self.count_written(&action);
             cx.disk(DiskTicket::Operation(number), action);

@@ -6,7 +6,6 @@ use crate::ids::*;
 use crate::message::{CopyContent, Message, OperationId};
 use crate::operation::Extent;
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
 use crate::replica::{Context, DiskError, DiskOutcome, DiskTicket};
 
 impl<P: Payload> Data<P> {
@@ -15,7 +14,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        number: LockNumber,
+        number: OperationNumber,
     ) {
         let Some(Over { reserved, waited, granted }) = self.operations.end(number) else {
             debug_assert!(false, "operation {number} ends twice");
@@ -38,7 +37,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        lock: LockNumber,
+        lock: OperationNumber,
         is_flush_due: bool,
     ) {
         self.end_operation(cx, lower, lock);
@@ -53,7 +52,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        number: LockNumber,
+        number: OperationNumber,
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let Some((origin, answer)) = self.operations.asked(number) else {
@@ -89,7 +88,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        number: LockNumber,
+        number: OperationNumber,
         (link, id): (LinkId, OperationId),
         outcome: &Result<DiskOutcome<P>, DiskError>,
     ) -> bool {

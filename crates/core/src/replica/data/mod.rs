@@ -26,7 +26,6 @@ use super::views::Views;
 use super::{Context, DiskError};
 use crate::ids::*;
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
 use crate::time::Instant;
 
 /// What is under way on the disk.
@@ -130,7 +129,7 @@ impl<P: Payload> Data<P> {
     }
 
     /// Panics if no range is held for this copy.
-    pub fn check_hold(&self, token: CopyToken, lock: LockNumber, is_locking: bool) {
+    pub fn check_hold(&self, token: CopyToken, lock: OperationNumber, is_locking: bool) {
         self.operations.check_hold(token, lock, is_locking);
     }
 }

@@ -2,8 +2,8 @@
 //! until they are open on the disk (I5).
 
 use super::{Data, Lower};
+use crate::ids::OperationNumber;
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
 use crate::replica::log::Reservation;
 use crate::replica::{Context, DiskError};
 
@@ -13,7 +13,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        number: LockNumber,
+        number: OperationNumber,
     ) {
         if lower.log.first_in_line().is_none() && self.try_reserve(cx, lower, number) {
             return;
@@ -33,7 +33,7 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        number: LockNumber,
+        number: OperationNumber,
     ) -> bool {
         let Some((by, blocks)) = self.operations.wants_room(number) else {
             debug_assert!(false, "operation {number} is in line and wants nothing");

@@ -10,15 +10,15 @@ use self::digests::Digesting;
 use crate::ids::*;
 use crate::message::{BlockDigest, Opener, OperationId};
 use crate::payload::Payload;
-use crate::range_lock::{LockMode, LockNumber, RangeLock};
+use crate::range_lock::{LockMode, RangeLock};
 use crate::replica::{DiskAction, DiskError, DiskOutcome};
 use crate::rising_map::RisingMap;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Operations<P> {
-    locks: RangeLock,
-    all: RisingMap<LockNumber, DataOperation<P>>,
+    locks: RangeLock<OperationNumber>,
+    all: RisingMap<OperationNumber, DataOperation<P>>,
 }
 
 /// Who wants an operation.
@@ -93,7 +93,7 @@ pub(super) struct Over {
     /// Whether it may be in line for room in the log, or for its regions to be open.
     pub waited: bool,
     /// The operations that have the lock on their range by that, in their order.
-    pub granted: Vec<LockNumber>,
+    pub granted: Vec<OperationNumber>,
 }
 
 /// What follows when a read for digests has ended.
@@ -153,7 +153,7 @@ impl<P: Payload> Operations<P> {
     /// for these blocks. It is to be [locked](Self::lock) next.
     pub fn add(
         &mut self,
-        number: LockNumber,
+        number: OperationNumber,
         origin: Origin,
         (action, blocks): (DiskAction<P>, Range<u64>),
         answer: Answer,
@@ -175,7 +175,7 @@ impl<P: Payload> Operations<P> {
     }
 
     /// The rebuild is to hold a range. It is to be [locked](Self::lock) next.
-    pub fn add_hold(&mut self, number: LockNumber, token: CopyToken) {
+    pub fn add_hold(&mut self, number: OperationNumber, token: CopyToken) {
         let operation = DataOperation {
             origin: Origin::Rebuild(token),
             action: None,
@@ -191,7 +191,7 @@ impl<P: Payload> Operations<P> {
 
     /// Asks for the lock on the range of the operation that was added last. Returns whether it is
     /// granted at once; else it is when others are [over](Self::end).
-    pub fn lock(&mut self, number: LockNumber, range: Range<u64>) -> bool {
+    pub fn lock(&mut self, number: OperationNumber, range: Range<u64>) -> bool {
         let is_write = self.all.get(&number).is_some_and(|operation| operation.is_write);
         let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
         let is_granted = self.locks.acquire(number, range, mode);
@@ -201,14 +201,14 @@ impl<P: Payload> Operations<P> {
         is_granted
     }
 
-    fn granted(&mut self, number: LockNumber) {
+    fn granted(&mut self, number: OperationNumber) {
         if let Some(operation) = self.all.get_mut(&number) {
             operation.is_locked = true;
         }
     }
 
     /// The copy for which the rebuild holds this range.
-    pub fn copy_of(&self, number: LockNumber) -> Option<CopyToken> {
+    pub fn copy_of(&self, number: OperationNumber) -> Option<CopyToken> {
         match self.all.get(&number)?.origin {
             Origin::Rebuild(token) => Some(token),
             Origin::Primary(..) | Origin::Copier(..) => None,
@@ -216,14 +216,14 @@ impl<P: Payload> Operations<P> {
     }
 
     /// The rebuild begins a disk action in a range that it holds.
-    pub fn begin_held(&mut self, number: LockNumber) {
+    pub fn begin_held(&mut self, number: OperationNumber) {
         if let Some(operation) = self.all.get_mut(&number) {
             operation.begun = true;
         }
     }
 
     /// What an operation is to begin with now, if it has its lock and its regions are open.
-    pub fn take_ready(&mut self, number: LockNumber) -> Option<DiskAction<P>> {
+    pub fn take_ready(&mut self, number: OperationNumber) -> Option<DiskAction<P>> {
         let operation = self.all.get_mut(&number)?;
         let is_open = matches!(operation.intent, Intent::None | Intent::Open(..));
         let action = operation.action.take_if(|_| operation.is_locked && is_open)?;
@@ -232,14 +232,14 @@ impl<P: Payload> Operations<P> {
     }
 
     /// Who wants an operation, and how it is answered.
-    pub fn asked(&self, number: LockNumber) -> Option<(Origin, Answer)> {
+    pub fn asked(&self, number: OperationNumber) -> Option<(Origin, Answer)> {
         self.all.get(&number).map(|operation| (operation.origin, operation.answer))
     }
 
     /// A read for digests has ended. `None`: that was another operation.
     pub fn digest_read(
         &mut self,
-        number: LockNumber,
+        number: OperationNumber,
         outcome: &Result<DiskOutcome<P>, DiskError>,
     ) -> Option<Digested<P>> {
         let digesting = self.all.get_mut(&number)?.digesting.as_mut()?;
@@ -250,7 +250,7 @@ impl<P: Payload> Operations<P> {
     }
 
     /// An operation is over, whether it had begun or not: gives its lock back.
-    pub fn end(&mut self, number: LockNumber) -> Option<Over> {
+    pub fn end(&mut self, number: OperationNumber) -> Option<Over> {
         let operation = self.all.remove(&number)?;
         let mut granted = Vec::new();
         self.locks.release(number, &mut granted);
@@ -280,14 +280,14 @@ impl<P: Payload> Operations<P> {
 
     /// Those that came over a link and have not begun. Newest first, so that giving one up does not
     /// begin another one of them.
-    pub fn waiting_of(&self, link: LinkId) -> Vec<LockNumber> {
+    pub fn waiting_of(&self, link: LinkId) -> Vec<OperationNumber> {
         let is_of = |operation: &DataOperation<P>| operation.origin.link() == Some(link);
         let waiting = self.all.iter().filter(|(_, operation)| is_of(operation) && !operation.begun);
         waiting.map(|(number, _)| *number).rev().collect()
     }
 
     /// Those of primaries that have not begun, with what to refuse. Newest first.
-    pub fn waiting_of_primaries(&self) -> Vec<(LockNumber, LinkId, Sequence)> {
+    pub fn waiting_of_primaries(&self) -> Vec<(OperationNumber, LinkId, Sequence)> {
         let waiting = self.all.iter().filter(|(_, operation)| !operation.begun);
         let of_primaries = waiting.filter_map(|(number, operation)| match operation.origin {
             Origin::Primary(link, _, id) => Some((*number, link, id.sequence)),
@@ -297,12 +297,15 @@ impl<P: Payload> Operations<P> {
     }
 
     /// The primary that sent an operation, and its place among that one's operations.
-    pub fn sent_by(&self, number: LockNumber) -> Option<(PrimaryId, Sequence)> {
+    pub fn sent_by(&self, number: OperationNumber) -> Option<(PrimaryId, Sequence)> {
         self.all.get(&number)?.sent_by()
     }
 
     /// A write that waits for room in the intent log: who sent it, and for which blocks.
-    pub fn wants_room(&self, number: LockNumber) -> Option<((PrimaryId, Sequence), Range<u64>)> {
+    pub fn wants_room(
+        &self,
+        number: OperationNumber,
+    ) -> Option<((PrimaryId, Sequence), Range<u64>)> {
         let operation = self.all.get(&number)?;
         match &operation.intent {
             Intent::Waiting(blocks) => Some((operation.sent_by()?, blocks.clone())),
@@ -311,7 +314,7 @@ impl<P: Payload> Operations<P> {
     }
 
     /// Room is reserved for a write in this slot; its regions are open on the disk, or will be.
-    pub fn has_room(&mut self, number: LockNumber, slot: u8, is_open: bool) {
+    pub fn has_room(&mut self, number: OperationNumber, slot: u8, is_open: bool) {
         if let Some(operation) = self.all.get_mut(&number)
             && let Intent::Waiting(blocks) = &mut operation.intent
         {
@@ -324,7 +327,7 @@ impl<P: Payload> Operations<P> {
     }
 
     /// A write whose regions are on their way into the log: in which slot, and for which blocks.
-    pub fn opening(&self, number: LockNumber) -> Option<(u8, Range<u64>)> {
+    pub fn opening(&self, number: OperationNumber) -> Option<(u8, Range<u64>)> {
         match &self.all.get(&number)?.intent {
             Intent::Opening(slot, blocks) => Some((*slot, blocks.clone())),
             Intent::None | Intent::Waiting(_) | Intent::Open(..) => None,
@@ -332,7 +335,7 @@ impl<P: Payload> Operations<P> {
     }
 
     /// The regions of a write are open on the disk.
-    pub fn opened(&mut self, number: LockNumber) {
+    pub fn opened(&mut self, number: OperationNumber) {
         if let Some((slot, blocks)) = self.opening(number)
             && let Some(operation) = self.all.get_mut(&number)
         {

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::intent_log::OpenRegions;
-use crate::range_lock::LockNumber;
+use crate::ids::OperationNumber;
 use crate::time::Instant;
 
 /// How often primaries are asked to let writes become stable, and a save that failed is repeated.
@@ -16,9 +16,9 @@ pub(super) struct IntentWork {
     /// The table that is being saved.
     saving: Option<OpenRegions>,
     /// Operations for which there is no room in the log, in their order.
-    waiting: Vec<LockNumber>,
+    waiting: Vec<OperationNumber>,
     /// Operations whose regions are being opened.
-    opening: Vec<LockNumber>,
+    opening: Vec<OperationNumber>,
     asked_at: Option<Instant>,
     /// The disk failed a save: it is not asked for another one before this moment.
     save_again_at: Option<Instant>,
@@ -51,12 +51,16 @@ impl IntentWork {
     }
 
     /// The operation that is first in the line for room in the log.
-    pub fn first_in_line(&self) -> Option<LockNumber> {
+    pub fn first_in_line(&self) -> Option<OperationNumber> {
         self.waiting.first().copied()
     }
 
     /// Puts an operation in the line: before the first one that is to come after it.
-    pub fn wait_for_room(&mut self, number: LockNumber, is_later: impl Fn(LockNumber) -> bool) {
+    pub fn wait_for_room(
+        &mut self,
+        number: OperationNumber,
+        is_later: impl Fn(OperationNumber) -> bool,
+    ) {
         let place = self.waiting.iter().position(|other| is_later(*other));
         self.waiting.insert(place.unwrap_or(self.waiting.len()), number);
     }
@@ -67,33 +71,33 @@ impl IntentWork {
     }
 
     /// Nobody waits for room any more. Returns who did.
-    pub fn give_up_line(&mut self) -> Vec<LockNumber> {
+    pub fn give_up_line(&mut self) -> Vec<OperationNumber> {
         core::mem::take(&mut self.waiting)
     }
 
     /// An operation waits until its regions are open on the disk.
-    pub fn wait_for_table(&mut self, number: LockNumber) {
+    pub fn wait_for_table(&mut self, number: OperationNumber) {
         self.opening.push(number);
     }
 
     /// A table was saved, or not: takes those out who waited for one.
-    pub fn take_opening(&mut self) -> Vec<LockNumber> {
+    pub fn take_opening(&mut self) -> Vec<OperationNumber> {
         core::mem::take(&mut self.opening)
     }
 
     /// An operation that had not begun is over.
-    pub fn forget(&mut self, number: LockNumber) {
+    pub fn forget(&mut self, number: OperationNumber) {
         self.waiting.retain(|waiting| *waiting != number);
         self.opening.retain(|opening| *opening != number);
     }
 
     /// Whether an operation waits for room in the log.
-    pub fn is_waiting(&self, number: LockNumber) -> bool {
+    pub fn is_waiting(&self, number: OperationNumber) -> bool {
         self.waiting.contains(&number)
     }
 
     /// Whether an operation waits until its regions are open on the disk.
-    pub fn is_opening(&self, number: LockNumber) -> bool {
+    pub fn is_opening(&self, number: OperationNumber) -> bool {
         self.opening.contains(&number)
     }
 

@@ -28,7 +28,6 @@ use super::views::Views;
 use super::{Context, DiskAction, DiskTicket};
 use crate::ids::*;
 use crate::message::Message;
-use crate::range_lock::LockNumber;
 use crate::time::Instant;
 use crate::view::ReplicaState;
 
@@ -109,12 +108,16 @@ impl Log {
     }
 
     /// The operation that is first in the line for room in the log.
-    pub fn first_in_line(&self) -> Option<LockNumber> {
+    pub fn first_in_line(&self) -> Option<OperationNumber> {
         self.work.first_in_line()
     }
 
     /// Puts an operation in the line: before the first one that is to come after it.
-    pub fn wait_for_room(&mut self, number: LockNumber, is_later: impl Fn(LockNumber) -> bool) {
+    pub fn wait_for_room(
+        &mut self,
+        number: OperationNumber,
+        is_later: impl Fn(OperationNumber) -> bool,
+    ) {
         self.work.wait_for_room(number, is_later);
     }
 
@@ -124,22 +127,22 @@ impl Log {
     }
 
     /// Nobody waits for room any more. Returns who did.
-    pub fn give_up_line(&mut self) -> Vec<LockNumber> {
+    pub fn give_up_line(&mut self) -> Vec<OperationNumber> {
         self.work.give_up_line()
     }
 
     /// An operation waits until its regions are open on the disk.
-    pub fn wait_for_table(&mut self, number: LockNumber) {
+    pub fn wait_for_table(&mut self, number: OperationNumber) {
         self.work.wait_for_table(number);
     }
 
     /// A table was saved, or not: takes those out who waited for one.
-    pub fn take_opening(&mut self) -> Vec<LockNumber> {
+    pub fn take_opening(&mut self) -> Vec<OperationNumber> {
         self.work.take_opening()
     }
 
     /// An operation that had not begun is over.
-    pub fn forget(&mut self, number: LockNumber) {
+    pub fn forget(&mut self, number: OperationNumber) {
         self.work.forget(number);
     }
 
@@ -269,12 +272,12 @@ impl Log {
     }
 
     /// Whether an operation waits for room.
-    pub fn is_waiting(&self, number: LockNumber) -> bool {
+    pub fn is_waiting(&self, number: OperationNumber) -> bool {
         self.work.is_waiting(number)
     }
 
     /// Whether an operation waits until its regions are open on the disk.
-    pub fn is_opening(&self, number: LockNumber) -> bool {
+    pub fn is_opening(&self, number: OperationNumber) -> bool {
         self.work.is_opening(number)
     }
 

@@ -7,23 +7,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::*;
 use crate::message::Message;
-use crate::range_lock::{LockMode, LockNumber, RangeLock};
+use crate::range_lock::{LockMode, RangeLock};
 use crate::view::View;
 
 /// The cluster locks of all primaries of a view: one each at most.
 #[derive(Debug, Default)]
 pub(super) struct ClusterLocks {
-    order: RangeLock,
-    last_lock: LockNumber,
+    order: RangeLock<Turn>,
+    last_turn: Turn,
     of: BTreeMap<PrimaryId, ClusterLock>,
 }
+
+/// The place of a cluster lock among all that this view has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn(u64);
 
 /// The last cluster lock that a primary has told of.
 #[derive(Debug)]
 struct ClusterLock {
     number: ClusterLockNumber,
     /// The range and its place in the order; `None` if it is over.
-    wanted: Option<(Range<u64>, LockNumber)>,
+    wanted: Option<(Range<u64>, Turn)>,
     /// Whether no earlier one overlaps it.
     has_turn: bool,
     granted_by: BTreeSet<PrimaryId>,
@@ -102,11 +106,11 @@ impl ClusterLocks {
     ) -> Vec<PrimaryId> {
         let mut changed = vec![requester];
         let before = self.of.remove(&requester);
-        if let Some((_, lock)) = before.and_then(|cluster_lock| cluster_lock.wanted) {
+        if let Some((_, turn)) = before.and_then(|cluster_lock| cluster_lock.wanted) {
             let mut granted = Vec::new();
-            self.order.release(lock, &mut granted);
+            self.order.release(turn, &mut granted);
             for (requester, cluster_lock) in &mut self.of {
-                if cluster_lock.wanted.as_ref().is_some_and(|(_, lock)| granted.contains(lock)) {
+                if cluster_lock.wanted.as_ref().is_some_and(|(_, turn)| granted.contains(turn)) {
                     cluster_lock.has_turn = true;
                     changed.push(*requester);
                 }
@@ -114,9 +118,9 @@ impl ClusterLocks {
         }
         let mut has_turn = false;
         let wanted = range.map(|range| {
-            self.last_lock += 1;
-            has_turn = self.order.acquire(self.last_lock, range.clone(), LockMode::Exclusive);
-            (range, self.last_lock)
+            self.last_turn.0 += 1;
+            has_turn = self.order.acquire(self.last_turn, range.clone(), LockMode::Exclusive);
+            (range, self.last_turn)
         });
         let cluster_lock = ClusterLock { number, wanted, has_turn, granted_by: BTreeSet::new() };
         self.of.insert(requester, cluster_lock);
@@ -134,7 +138,7 @@ impl ClusterLocks {
                 "I12: {requester:?} wants a lock, and is no primary"
             );
             let is_granted =
-                cluster_lock.wanted.as_ref().is_some_and(|(_, l)| self.order.is_granted(*l));
+                cluster_lock.wanted.as_ref().is_some_and(|(_, turn)| self.order.is_granted(*turn));
             assert!(
                 cluster_lock.has_turn == is_granted,
                 "I12: {requester:?} has a turn out of order"

@@ -284,7 +284,7 @@ impl Sessions {
         cx: &mut Context<'_, P>,
         views: &Views,
         link: LinkId,
-        (generation, number): (Generation, u64),
+        (generation, number): (Generation, PingNumber),
         open_slots: u32,
     ) {
         let in_view = self.primary_of(link).is_some_and(|p| views.view().has_primary(p));

@@ -4,7 +4,8 @@ use std::io;
 
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Incarnations, Instant, View,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Generation, Incarnations, Instant,
+    OperationNumber, View,
 };
 use evenkeel_format::{SuperblockCopy as Copy, newest};
 
@@ -58,7 +59,7 @@ impl Bench {
     fn begin(&mut self, ticket: u64, action: DiskAction<crate::memory::Buffer>) {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(1) };
-        let name = DiskTicket::Operation(ticket);
+        let name = DiskTicket::Operation(OperationNumber(ticket));
         assert!(disk.begin(&mut means, name, action).is_none(), "it takes a while");
     }
 
@@ -81,7 +82,9 @@ impl Bench {
         let Self { queue, disk, pool, replica, .. } = self;
         let mut means = Means { ring: queue, pool, replica: *replica, now: Instant(2) };
         let Ended { ticket, outcome, .. } = disk.completed(&mut means, job, completion)?;
-        let DiskTicket::Operation(ticket) = ticket? else { panic!("it has another name") };
+        let DiskTicket::Operation(OperationNumber(ticket)) = ticket? else {
+            panic!("it has another name")
+        };
         Some((ticket, outcome.map(|outcome| assert!(matches!(outcome, DiskOutcome::Done)))))
     }
 

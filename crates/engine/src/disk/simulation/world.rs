@@ -12,7 +12,8 @@ use std::sync::mpsc::Receiver;
 
 use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::{
-    DiskAction, DiskError, DiskOutcome, DiskTicket, Extent, Generation, Incarnations, Instant, View,
+    DiskAction, DiskError, DiskOutcome, DiskTicket, Extent, Generation, Incarnations, Instant,
+    OperationNumber, View,
 };
 use evenkeel_format::{
     ALLOCATION_OFFSET, ALLOCATION_PAGES, AllocationMap, CHECKSUMS_PER_PAGE, ChecksumPage,

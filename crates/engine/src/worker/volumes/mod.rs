@@ -20,7 +20,7 @@ use self::volume::Volume;
 use super::context::{Context, Work};
 use crate::api::{EngineEvent, VolumeRebuilds, VolumeStatus};
 use crate::error::{Answer, EngineError};
-use crate::frontend::FrontendEvent;
+use crate::frontend::{FrontendEvent, RequestToken};
 use crate::memory::{Budget, Buffer, Reservation};
 use crate::ring::{Key, Slab};
 
@@ -30,13 +30,13 @@ pub(super) struct Volumes {
     volumes: Slab<Volume>,
     /// Bytes that the clients of a volume may hold, unless it is attached with another limit.
     memory: usize,
-    last_command: u64,
+    last_command: CommandId,
 }
 
 /// What a front end asks of its volume.
 pub(super) struct Asked {
     pub frontend: Key,
-    pub token: u64,
+    pub token: RequestToken,
     /// Who asks; `None`: the node.
     pub host: Option<HostId>,
     pub operation: Operation<Buffer>,
@@ -47,7 +47,12 @@ pub(super) struct Asked {
 impl Volumes {
     /// None yet. The clients of each may hold so many bytes.
     pub fn new(memory: usize) -> Self {
-        Self { by_id: HashMap::new(), volumes: Slab::new(), memory, last_command: 0 }
+        Self {
+            by_id: HashMap::new(),
+            volumes: Slab::new(),
+            memory,
+            last_command: CommandId::default(),
+        }
     }
 
     /// A volume of which something is here.
@@ -148,8 +153,8 @@ impl Volumes {
         command: Command,
         answer: Answer<Result<(), CommandError>>,
     ) {
-        self.last_command += 1;
-        let command = (CommandId(self.last_command), command);
+        self.last_command = self.last_command.next();
+        let command = (self.last_command, command);
         match self.key(id).and_then(|key| Some((key, self.primary_mut(key)?))) {
             Some((key, primary)) => primary.command(cx, key, command, answer),
             None => answer(Err(CommandError::Ended)),
@@ -208,7 +213,7 @@ impl Volumes {
     }
 
     /// Gives up a request of a front end that is open.
-    pub fn cancel(&self, cx: &mut Context, key: Key, (frontend, token): (Key, u64)) {
+    pub fn cancel(&self, cx: &mut Context, key: Key, (frontend, token): (Key, RequestToken)) {
         // A volume stays until its last front end has gone.
         let Some(volume) = self.volumes.get(key) else { return };
         for request in volume.requests().of(frontend, |it| it == token) {

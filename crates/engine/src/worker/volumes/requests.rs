@@ -4,7 +4,7 @@ use evenkeel_core::{Instant, Operation, Payload, Reply, RequestError, RequestId,
 
 use crate::api::EngineEvent;
 use crate::counters::{Kind, VolumeCounters};
-use crate::frontend::FrontendEvent;
+use crate::frontend::{FrontendEvent, RequestToken};
 use crate::memory::{Buffer, Reservation};
 use crate::ring::{Key, Slab};
 use crate::worker::context::{Context, Work};
@@ -18,7 +18,7 @@ pub(super) struct Requests {
 /// A client's request that has not been answered.
 struct OpenRequest {
     frontend: Key,
-    token: u64,
+    token: RequestToken,
     /// For the answer to a read.
     room: Option<Reservation>,
     kind: Kind,
@@ -47,7 +47,7 @@ impl Requests {
     pub fn begin(
         &mut self,
         now: Instant,
-        (frontend, token): (Key, u64),
+        (frontend, token): (Key, RequestToken),
         operation: &Operation<Buffer>,
         room: Option<Reservation>,
     ) -> RequestId {
@@ -57,7 +57,7 @@ impl Requests {
     }
 
     /// The open requests of a front end with such tokens.
-    pub fn of(&self, frontend: Key, is_one: impl Fn(u64) -> bool) -> Vec<RequestId> {
+    pub fn of(&self, frontend: Key, is_one: impl Fn(RequestToken) -> bool) -> Vec<RequestId> {
         let open = self.open.iter().filter(|(_, it)| it.frontend == frontend && is_one(it.token));
         open.map(|(key, _)| RequestId(key.number())).collect()
     }

@@ -68,11 +68,15 @@ fn what_is_asked_of_a_volume_without_a_primary_is_refused() {
     while cx.next_work().is_some() {}
 
     let (operation, room) = (Operation::Flush, None);
-    volumes.request(&mut cx, key, Asked { frontend, token: 5, host: None, operation, room });
+    volumes.request(
+        &mut cx,
+        key,
+        Asked { frontend, token: RequestToken(5), host: None, operation, room },
+    );
     let Some(Work::Primary(_, event)) = cx.next_work() else { panic!("the request is queued") };
     volumes.step(&mut cx, key, event, &mut Vec::new());
     match cx.next_work() {
-        Some(Work::Frontend(_, FrontendEvent::Reply { token: 5, result })) => {
+        Some(Work::Frontend(_, FrontendEvent::Reply { token: RequestToken(5), result })) => {
             assert_eq!(result.err(), Some(RequestError::Detached));
         }
         _ => panic!("the front end is answered"),

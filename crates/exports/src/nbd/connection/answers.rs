@@ -1,7 +1,7 @@
 //! The way back: the volume's replies, as answers to the client.
 
 use evenkeel_core::{Reply, RequestError};
-use evenkeel_engine::{Buffer, FrontendContext};
+use evenkeel_engine::{Buffer, FrontendContext, RequestToken};
 
 use super::{Connection, Expected};
 use crate::nbd::reply::{data_chunk, error_chunk, error_number, simple, status_chunk};
@@ -10,11 +10,11 @@ use crate::nbd::request::{Command, ErrorNumber, Request};
 impl Connection {
     pub(super) fn replied(
         &mut self,
-        token: u64,
+        token: RequestToken,
         result: Result<Reply<Buffer>, RequestError>,
         context: &mut FrontendContext,
     ) {
-        let index = usize::try_from(token).unwrap_or(usize::MAX);
+        let index = token.index();
         let Some(open) = self.open.get_mut(index).and_then(Option::take) else { return };
         self.free.push(index);
         self.stuck = None;

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use evenkeel_core::Instant;
-use evenkeel_engine::FrontendContext;
+use evenkeel_engine::{FrontendContext, RequestToken};
 
 use super::{Advance, Connection, Expected, MAX_REQUESTS};
 use crate::nbd::request::HEADER_LENGTH;
@@ -52,7 +52,7 @@ impl Connection {
     pub(super) fn begin_held(&mut self, context: &mut FrontendContext) {
         for (token, operation) in self.held.drain(..) {
             // Only what reads is ever given back.
-            let _ = context.submit(token as u64, operation);
+            let _ = context.submit(RequestToken::of_index(token), operation);
         }
     }
 

@@ -61,7 +61,7 @@ impl Bench {
         self.event(FrontendEvent::Received { descriptor, memory, result: Ok(0) });
     }
 
-    fn reply(&mut self, token: u64, result: Result<Reply<Buffer>, RequestError>) {
+    fn reply(&mut self, token: RequestToken, result: Result<Reply<Buffer>, RequestError>) {
         self.event(FrontendEvent::Reply { token, result });
     }
 }
@@ -122,8 +122,8 @@ fn an_answer_that_does_not_fit_becomes_an_error() {
     let short = bench.buffer(&[1; 512]);
     bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, short)])));
     assert_eq!(bench.sent, simple(1, Some(ErrorNumber::Io)));
-    bench.reply(77, Ok(Reply::Done));
-    bench.reply(u64::MAX, Ok(Reply::Done));
+    bench.reply(RequestToken(77), Ok(Reply::Done));
+    bench.reply(RequestToken(u64::MAX), Ok(Reply::Done));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The way back: the volume's replies, as answers to the host.
 
 use evenkeel_core::{Reply, RequestError};
-use evenkeel_engine::{Buffer, FrontendContext};
+use evenkeel_engine::{Buffer, FrontendContext, RequestToken};
 
 use super::{Phase, Queue, State};
 use crate::nvme::command::Status;
@@ -11,11 +11,11 @@ use crate::nvme::io::{self, Ask};
 impl Queue {
     pub(super) fn replied(
         &mut self,
-        token: u64,
+        token: RequestToken,
         result: Result<Reply<Buffer>, RequestError>,
         context: &mut FrontendContext,
     ) {
-        let index = usize::try_from(token).unwrap_or(usize::MAX);
+        let index = token.index();
         let Some(open) = self.open.get_mut(index).and_then(Option::as_mut) else { return };
         let Phase::Submitted(ranges) = &mut open.phase else { return };
         let (slot, ask, transfer, ranges) =

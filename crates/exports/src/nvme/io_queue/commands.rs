@@ -3,7 +3,7 @@
 use evenkeel_core::Operation;
 use evenkeel_engine::frontend::MAX_SPARE;
 use evenkeel_engine::memory::Reservation;
-use evenkeel_engine::{Buffer, BufferMut, FrontendContext};
+use evenkeel_engine::{Buffer, BufferMut, FrontendContext, RequestToken};
 
 use super::{Open, Phase, Queue, State};
 use crate::nvme::command::{Entry, Fabrics, Fuse, Status};
@@ -165,7 +165,11 @@ impl Queue {
         let Some(room) = self.reserve(slot, length, transfer, context) else { return false };
         let Some(open) = &mut self.open[slot.index()] else { return true };
         open.phase = Phase::Submitted(Vec::new());
-        context.submit_in(slot.index() as u64, Operation::Read { offset, length }, room);
+        context.submit_in(
+            RequestToken::of_index(slot.index()),
+            Operation::Read { offset, length },
+            room,
+        );
         // The data of a Compare can't be taken before what it is compared with is here.
         if matches!(transfer, Transfer::InCapsule(_)) {
             self.stalled = Some(slot);
@@ -217,7 +221,7 @@ impl Queue {
             open.phase = Phase::Submitted(ranges);
         }
         // Only what reads is ever given back.
-        let _ = context.submit(slot.index() as u64, operation);
+        let _ = context.submit(RequestToken::of_index(slot.index()), operation);
     }
 
     /// All data of a command is here.

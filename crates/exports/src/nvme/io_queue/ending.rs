@@ -2,7 +2,7 @@
 //! host is told or the queue's place is given back. So no command of a queue that is gone takes
 //! effect.
 
-use evenkeel_engine::FrontendContext;
+use evenkeel_engine::{FrontendContext, RequestToken};
 
 use super::{Cause, Open, Phase, Queue, State};
 use crate::nvme::command::Status;
@@ -51,7 +51,7 @@ impl Queue {
             // The volume has both halves of a pair by the first one's name.
             let is_in_volume = matches!(open.phase, Phase::Submitted(_));
             if is_in_volume && !matches!(open.ask, Ask::FusedWrite { .. }) {
-                context.cancel(open.slot.index() as u64);
+                context.cancel(RequestToken::of_index(open.slot.index()));
             }
         }
         context.drain();

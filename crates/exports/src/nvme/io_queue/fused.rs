@@ -13,7 +13,7 @@
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::memory::Reservation;
-use evenkeel_engine::{Buffer, BufferMut, FrontendContext};
+use evenkeel_engine::{Buffer, BufferMut, FrontendContext, RequestToken};
 
 use super::{Phase, Queue};
 use crate::nvme::command::{Fuse, Status};
@@ -203,7 +203,7 @@ impl Queue {
         };
         let Ask::FusedWrite { offset, durable, .. } = ask else { return };
         let operation = Operation::CompareAndWrite { offset, expected, payload, durable };
-        context.submit_in(first.index() as u64, operation, room);
+        context.submit_in(RequestToken::of_index(first.index()), operation, room);
     }
 
     /// Where the pair of this half is.
@@ -217,9 +217,9 @@ impl Queue {
     }
 
     /// By which token the volume has a command: both halves of a pair by the first one's.
-    pub(super) fn token(&self, slot: Slot) -> u64 {
+    pub(super) fn token(&self, slot: Slot) -> RequestToken {
         let first = self.pair_of(slot).map_or(slot, |index| self.halves(index).0);
-        first.index() as u64
+        RequestToken::of_index(first.index())
     }
 
     fn is_held(&self, slot: Slot) -> bool {

@@ -367,7 +367,7 @@ fn an_answer_that_does_not_fit_becomes_an_error() {
     bench.command(&read(4, 2), &[]);
     bench.reply(Ok(Reply::Done));
     assert_eq!(bench.answers(), [(3, Status::Internal), (4, Status::Internal)]);
-    for token in [1, 99, u64::MAX] {
+    for token in [1, 99, u64::MAX].map(evenkeel_engine::RequestToken) {
         bench.event(FrontendEvent::Reply { token, result: Ok(Reply::Done) });
     }
     assert_eq!(bench.answers(), []);

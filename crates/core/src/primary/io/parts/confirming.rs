@@ -15,7 +15,7 @@ impl<P: Payload> Parts<P> {
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
         replica: ReplicaId,
-        (generation, number): (Generation, u64),
+        (generation, number): (Generation, PingNumber),
         slots: SlotBits,
     ) -> Flow {
         let is_current = generation == below.views.generation();

@@ -1,31 +1,54 @@
 //! Who has which range of the volume, and who goes on because of that.
 
+use core::cmp::Ordering;
 use core::ops::Range;
 use std::collections::VecDeque;
 
 use super::table::RequestNumber;
-use crate::range_lock::{LockMode, LockNumber, RangeLock};
+use crate::range_lock::{LockMode, RangeLock};
 
 /// The locks on ranges, and the queue of those that have what they waited for.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    locks: RangeLock,
-    /// Those of the locks that are for cluster locks: at most one for each primary.
-    to_yield: Vec<YieldLock>,
-    ready: VecDeque<Ready>,
+    locks: RangeLock<Holder>,
+    ready: VecDeque<Holder>,
 }
 
-/// A lock by which this primary yields for a cluster lock.
+/// A lock by which this primary yields for a cluster lock. Its number is of the same row as
+/// requests', and no request's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct YieldLock(LockNumber);
+pub(super) struct YieldLock(u64);
 
-/// Who may go on.
+/// Who holds a range, or waits for it; and, in the queue, who may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ready {
-    /// A request has its range, needs none, or has read what it is to compare.
+pub(super) enum Holder {
+    /// A request. It may go on: it has its range, needs none, or has read what it is to compare.
     Request(RequestNumber),
-    /// Nothing is under way any more in a range that is locked.
+    /// All primaries but one, which has locked the range. This one may go on: nothing of it is
+    /// under way there any more.
     ClusterLock(YieldLock),
+}
+
+impl Holder {
+    const fn number(self) -> u64 {
+        match self {
+            Self::Request(request) => request.0,
+            Self::ClusterLock(lock) => lock.0,
+        }
+    }
+}
+
+/// The order in which they came.
+impl Ord for Holder {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number().cmp(&other.number())
+    }
+}
+
+impl PartialOrd for Holder {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl YieldLock {
@@ -38,77 +61,65 @@ impl YieldLock {
 impl Ranges {
     /// A request asks for its range.
     pub fn lock(&mut self, request: RequestNumber, range: Range<u64>, mode: LockMode) {
-        if self.locks.acquire(request.0, range, mode) {
+        if self.locks.acquire(Holder::Request(request), range, mode) {
             self.go_on(request);
         }
     }
 
     /// A primary has locked a range: everybody else keeps out.
     pub fn lock_to_yield(&mut self, lock: YieldLock, range: Range<u64>) {
-        self.to_yield.push(lock);
-        if self.locks.acquire(lock.0, range, LockMode::Exclusive) {
-            self.ready.push_back(Ready::ClusterLock(lock));
+        let holder = Holder::ClusterLock(lock);
+        if self.locks.acquire(holder, range, LockMode::Exclusive) {
+            self.ready.push_back(holder);
         }
     }
 
     /// Gives a request's range back; who waited for it gets it.
     pub fn unlock(&mut self, request: RequestNumber) {
-        self.release(request.0);
+        self.release(Holder::Request(request));
     }
 
     /// A cluster lock is over.
     pub fn unlock_yielded(&mut self, lock: YieldLock) {
-        self.to_yield.retain(|other| *other != lock);
-        self.release(lock.0);
+        self.release(Holder::ClusterLock(lock));
     }
 
-    fn release(&mut self, lock: LockNumber) {
+    fn release(&mut self, holder: Holder) {
         let mut granted = Vec::new();
-        self.locks.release(lock, &mut granted);
-        self.let_go_on(granted);
+        self.locks.release(holder, &mut granted);
+        self.ready.extend(granted);
     }
 
     /// Lets those read what a request has written that wait for it.
     pub fn let_readers_pass(&mut self, request: RequestNumber) {
         let mut granted = Vec::new();
-        self.locks.downgrade(request.0, &mut granted);
-        self.let_go_on(granted);
-    }
-
-    /// The edge at which a lock's number becomes whose it is.
-    fn let_go_on(&mut self, granted: Vec<LockNumber>) {
-        let to_yield = &self.to_yield;
-        self.ready.extend(granted.into_iter().map(
-            |lock| match to_yield.contains(&YieldLock(lock)) {
-                true => Ready::ClusterLock(YieldLock(lock)),
-                false => Ready::Request(RequestNumber(lock)),
-            },
-        ));
+        self.locks.downgrade(Holder::Request(request), &mut granted);
+        self.ready.extend(granted);
     }
 
     /// A request may go on.
     pub fn go_on(&mut self, request: RequestNumber) {
-        self.ready.push_back(Ready::Request(request));
+        self.ready.push_back(Holder::Request(request));
     }
 
     /// The lock manager is to be told again that this primary yields.
     pub fn restate(&mut self, lock: YieldLock) {
-        self.ready.push_back(Ready::ClusterLock(lock));
+        self.ready.push_back(Holder::ClusterLock(lock));
     }
 
     /// Who goes on next.
-    pub fn next(&mut self) -> Option<Ready> {
+    pub fn next(&mut self) -> Option<Holder> {
         self.ready.pop_front()
     }
 
     /// Takes out of the queue who is over.
-    pub fn keep_ready(&mut self, is_there: impl Fn(Ready) -> bool) {
+    pub fn keep_ready(&mut self, is_there: impl Fn(Holder) -> bool) {
         self.ready.retain(|ready| is_there(*ready));
     }
 
     /// Whether a request has its range.
     pub fn are_granted_to(&self, request: RequestNumber) -> bool {
-        self.locks.is_granted(request.0)
+        self.locks.is_granted(Holder::Request(request))
     }
 
     /// The primary has ended.

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::Requests;
 use super::exclusions::Exclusion;
-use super::ranges::Ready;
+use super::ranges::Holder;
 use super::table::{Answer, Asked, Client, Failed, Next, Origin, RequestLock, RequestNumber, Step};
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
@@ -140,14 +140,14 @@ impl<P: Payload> Requests<P> {
     pub fn next_ready(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) -> Option<Next<P>> {
         while lower.views.can_send(cx.stage) {
             match self.ranges.next()? {
-                Ready::ClusterLock(lock) => self.yield_range(cx, lower, lock),
-                Ready::Request(number) if self.table.is_kept(number) => {
+                Holder::ClusterLock(lock) => self.yield_range(cx, lower, lock),
+                Holder::Request(number) if self.table.is_kept(number) => {
                     match self.exclusions.granted(number) {
                         Some(exclusion) => self.excluded(cx, lower, number, exclusion),
                         None => return Some(Next::Kept(number)),
                     }
                 }
-                Ready::Request(number) => {
+                Holder::Request(number) => {
                     if let Some(operation) = self.go_on(cx, lower, number) {
                         return Some(Next::Dispatch(number, operation));
                     }
@@ -254,8 +254,8 @@ impl<P: Payload> Requests<P> {
     pub fn forget_ready(&mut self) {
         let (requests, cluster_locks) = (&self.table, &self.cluster_locks);
         self.ranges.keep_ready(|ready| match ready {
-            Ready::Request(number) => requests.is_under_way(number),
-            Ready::ClusterLock(lock) => cluster_locks.are_honoured_by(lock),
+            Holder::Request(number) => requests.is_under_way(number),
+            Holder::ClusterLock(lock) => cluster_locks.are_honoured_by(lock),
         });
     }
 

@@ -33,7 +33,7 @@ pub(in crate::primary) struct Open {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ping {
-    number: u64,
+    number: PingNumber,
     asked_at: Instant,
 }
 
@@ -122,14 +122,14 @@ impl Session {
     }
 
     /// Asks for a confirmation, if operations may be sent and none is asked for.
-    pub fn ping(&mut self, number: u64, now: Instant) -> Option<LinkId> {
+    pub fn ping(&mut self, number: PingNumber, now: Instant) -> Option<LinkId> {
         let open = self.open_mut().filter(|open| open.is_ready && open.ping.is_none())?;
         open.ping = Some(Ping { number, asked_at: now });
         Some(open.link)
     }
 
     /// A ping is answered: when it was asked. `None` if it is not this one that was.
-    pub fn pong(&mut self, number: u64) -> Option<Instant> {
+    pub fn pong(&mut self, number: PingNumber) -> Option<Instant> {
         let ping = self.open_mut()?.ping.take_if(|ping| ping.number == number)?;
         Some(ping.asked_at)
     }

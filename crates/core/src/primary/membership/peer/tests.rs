@@ -118,11 +118,14 @@ fn sessions_without_an_answer_become_hopeless() {
 fn one_ping_is_under_way_and_only_its_answer_confirms() {
     let mut peer = ready();
     assert!(peer.is_quiet() && peer.is_silent(at(0), SECOND));
-    assert_eq!((peer.ping(1, at(2)), peer.ping(2, at(3))), (Some(LINK), None));
+    assert_eq!(
+        (peer.ping(PingNumber(1), at(2)), peer.ping(PingNumber(2), at(3))),
+        (Some(LINK), None)
+    );
     assert!(!peer.is_quiet());
-    assert!(!peer.pong(2, SlotBits::default(), true));
+    assert!(!peer.pong(PingNumber(2), SlotBits::default(), true));
     assert!(peer.told_at().is_none());
-    assert!(peer.pong(1, SlotBits::default(), true));
+    assert!(peer.pong(PingNumber(1), SlotBits::default(), true));
     assert_eq!((peer.told_at(), peer.heard()), (Some(at(2)), Some(0)));
     assert!(peer.grants(at(11)) && !peer.grants(at(12)), "counted from asking");
 }
@@ -130,8 +133,8 @@ fn one_ping_is_under_way_and_only_its_answer_confirms() {
 #[test]
 fn a_pong_of_another_generation_tells_that_it_is_there_and_grants_nothing() {
     let mut peer = ready();
-    peer.ping(1, at(2));
-    assert!(!peer.pong(1, SlotBits::default(), false));
+    peer.ping(PingNumber(1), at(2));
+    assert!(!peer.pong(PingNumber(1), SlotBits::default(), false));
     assert_eq!((peer.told_at(), peer.heard()), (Some(at(2)), None));
     assert!(!peer.grants(at(2)));
 }
@@ -139,13 +142,13 @@ fn a_pong_of_another_generation_tells_that_it_is_there_and_grants_nothing() {
 #[test]
 fn who_has_refused_is_not_asked() {
     let mut peer = ready();
-    peer.ping(1, at(0));
+    peer.ping(PingNumber(1), at(0));
     peer.refused();
-    assert_eq!(peer.ping(2, at(0)), None);
+    assert_eq!(peer.ping(PingNumber(2), at(0)), None);
     assert!((0..MAX_REFUSED_VIEWS).all(|_| !peer.refuses_newest(true)));
     assert!(!peer.refuses_newest(false) && peer.refuses_newest(true));
     peer.ask_again();
-    assert_eq!(peer.ping(3, at(0)), Some(LINK));
+    assert_eq!(peer.ping(PingNumber(3), at(0)), Some(LINK));
     peer.adopted(SECOND, at(0), at(0));
     assert!(!peer.refuses_newest(true), "it has adopted one since");
 }

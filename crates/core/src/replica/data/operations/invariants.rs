@@ -1,9 +1,8 @@
 //! What must hold of a replica's operations after every step (see [`crate::replica::invariants`]).
 
 use super::{DataOperation, Intent, Operations, Origin};
-use crate::ids::{CopyToken, Generation};
+use crate::ids::{CopyToken, Generation, OperationNumber};
 use crate::payload::Payload;
-use crate::range_lock::LockNumber;
 use crate::replica::log::Log;
 
 impl<P: Payload> Operations<P> {
@@ -22,7 +21,7 @@ impl<P: Payload> Operations<P> {
         }
     }
 
-    fn check_lock(&self, number: LockNumber, operation: &DataOperation<P>) {
+    fn check_lock(&self, number: OperationNumber, operation: &DataOperation<P>) {
         let DataOperation { origin, intent, begun, .. } = operation;
         let is_granted = self.locks.is_granted(number);
         assert!(operation.is_locked == is_granted, "W2: {origin:?} does not know of its lock");
@@ -32,14 +31,14 @@ impl<P: Payload> Operations<P> {
     }
 
     /// Panics if the rebuild does not hold a range for this copy.
-    pub fn check_hold(&self, token: CopyToken, lock: LockNumber, is_locking: bool) {
+    pub fn check_hold(&self, token: CopyToken, lock: OperationNumber, is_locking: bool) {
         assert!(self.all.contains_key(&lock), "B1: {token:?} holds nothing");
         let is_granted = self.locks.is_granted(lock);
         assert!(is_locking || is_granted, "B1: {token:?} has no lock on its range");
     }
 }
 
-fn check_intent<P>(number: LockNumber, operation: &DataOperation<P>, log: &Log) {
+fn check_intent<P>(number: OperationNumber, operation: &DataOperation<P>, log: &Log) {
     let DataOperation { origin, begun, .. } = operation;
     match &operation.intent {
         Intent::None => {}

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use super::{Phase, RETRY_PAUSE, Rebuild};
 use crate::ids::*;
 use crate::message::RebuildWait;
-use crate::range_lock::LockNumber;
 use crate::settings::{BLOCK, MAX_ZERO, REGION, Settings};
 use crate::time::Instant;
 use crate::view::RebuildLimit;
@@ -42,7 +41,7 @@ pub(super) struct Copy {
     blocks: Range<u64>,
     /// The first block that no run has been begun for.
     next: u64,
-    lock: LockNumber,
+    lock: OperationNumber,
     phase: CopyPhase,
     /// When the hold was granted.
     since: Instant,
@@ -176,7 +175,7 @@ impl Rebuild {
             unit,
             next: blocks.start,
             blocks: blocks.clone(),
-            lock: 0,
+            lock: OperationNumber::default(),
             phase: CopyPhase::Locking,
             since: now,
             is_alive: false,
@@ -214,7 +213,7 @@ impl Rebuild {
     }
 
     /// The number of the lock by which the blocks of a copy are held, or will be.
-    pub fn locks(&mut self, token: CopyToken, lock: LockNumber) {
+    pub fn locks(&mut self, token: CopyToken, lock: OperationNumber) {
         if let Some(copy) = self.copies.get_mut(&token) {
             copy.lock = lock;
         }
@@ -290,7 +289,7 @@ impl Rebuild {
 
     /// A run is written from now on, of which the source has sent so many bytes. Returns the lock
     /// by which its region is held.
-    pub fn writes(&mut self, token: CopyToken, sent: u32) -> Option<LockNumber> {
+    pub fn writes(&mut self, token: CopyToken, sent: u32) -> Option<OperationNumber> {
         self.progress.copied += u64::from(sent);
         let run = self.runs.get_mut(&token)?;
         run.is_writing = true;
@@ -361,7 +360,7 @@ impl Rebuild {
         now: Instant,
         region: CopyToken,
         share: u32,
-    ) -> Option<(LockNumber, bool)> {
+    ) -> Option<(OperationNumber, bool)> {
         let copy = self.copies.remove(&region)?;
         self.pace.ended(now, now.since(copy.since), share);
         if self.lacking.first_run(copy.unit.clone()).is_none() {

@@ -43,7 +43,7 @@ impl World {
         let ticket = self.ticket;
         self.tell(|| format!("{ticket}: {asked:?}"));
         self.pending.insert(ticket, Pending { asked, began: self.model.now() });
-        let name = DiskTicket::Operation(ticket);
+        let name = DiskTicket::Operation(OperationNumber(ticket));
         let ended = self.with_disk(|disk, means| disk.begin(means, name, action));
         ended.map_or(Ok(()), |ended| self.ended(ended))
     }

@@ -97,7 +97,7 @@ impl World {
     }
 
     pub(super) fn ended(&mut self, ended: Ended) -> Result<(), Violation> {
-        let Some(DiskTicket::Operation(ticket)) = ended.ticket else {
+        let Some(DiskTicket::Operation(OperationNumber(ticket))) = ended.ticket else {
             self.tell(|| format!("of its own: {:?} {:?}", ended.outcome, ended.failed));
             return Ok(());
         };

@@ -3,7 +3,6 @@
 use super::super::{Phase, Rebuild, Source};
 use super::{Copy, CopyPhase};
 use crate::ids::*;
-use crate::range_lock::LockNumber;
 use crate::view::{ReplicaState, View};
 
 impl Rebuild {
@@ -15,7 +14,7 @@ impl Rebuild {
     /// The lock on the range of each copy, and whether it is waited for.
     pub(in crate::replica::rebuilds) fn range_locks(
         &self,
-    ) -> impl Iterator<Item = (CopyToken, LockNumber, bool)> {
+    ) -> impl Iterator<Item = (CopyToken, OperationNumber, bool)> {
         let is_locking = |copy: &Copy| matches!(copy.phase, CopyPhase::Locking);
         self.copies.iter().map(move |(token, copy)| (*token, copy.lock, is_locking(copy)))
     }

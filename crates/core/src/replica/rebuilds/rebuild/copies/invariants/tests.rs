@@ -26,7 +26,7 @@ fn a_range_is_copied_when_it_is_held_and_drained() {
     breaks_of("B1", |rebuild| copy(rebuild).writing = 1);
     breaks_of("B1", |rebuild| copy(rebuild).is_let_go = true);
     breaks_of("B1", |rebuild| copy(rebuild).phase = CopyPhase::Locking);
-    breaks_of("B1", |rebuild| copy(rebuild).lock = 9999);
+    breaks_of("B1", |rebuild| copy(rebuild).lock = OperationNumber(9999));
 }
 
 #[test]
