@@ -87,6 +87,15 @@ impl<P> Context<'_, P> {
     }
 }
 
+/// Who says something that is only meant in one view.
+#[derive(Debug, Clone, Copy)]
+struct Sender {
+    /// Over which link it came.
+    link: LinkId,
+    /// The view that the sender had adopted.
+    generation: Generation,
+}
+
 /// Somebody broke the protocol: its link is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Violation;
@@ -101,7 +110,7 @@ impl<P: Payload> Replica<P> {
         let sessions = Sessions::new(&config, now);
         let ReplicaConfig { id, boot, view, settings, has_fua, .. } = config;
         let views = Views::new(id, view);
-        let log = Log::new(id, &views, (&config.open_regions, &config.missing), now);
+        let log = Log::new(id, &views, &config.open_regions, &config.missing, now);
         Self {
             me: Rc::new(Me { id, boot, has_fua, settings }),
             views,
@@ -195,6 +204,12 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    /// What is noted of writes, and what that uses.
+    fn log(&mut self) -> (&mut Log, log::Lower<'_>) {
+        let Self { views, sessions, log, .. } = self;
+        (log, log::Lower { views, sessions })
+    }
+
     /// What is under way on the disk, and what that uses.
     fn data(&mut self) -> (&mut Data<P>, Lower<'_>) {
         let Self { views, sessions, log, data, rebuilds, .. } = self;
@@ -230,34 +245,38 @@ impl<P: Payload> Replica<P> {
             }
             Message::Copy { generation, token, offset, length } => {
                 let (data, lower) = &mut self.data();
-                return data.copy_asked(cx, lower, (link, generation), token, (offset, length));
+                let from = Sender { link, generation };
+                return data.copy_asked(cx, lower, from, token, offset, length);
             }
             Message::Ping { generation, number } => {
                 let open_slots = self.log.open_slots();
-                self.sessions.ping(cx, &self.views, link, (generation, number), open_slots);
+                let from = Sender { link, generation };
+                self.sessions.ping(cx, &self.views, from, number, open_slots);
             }
             Message::FenceConfirmed { generation } => {
                 self.sessions.fence_confirmed(link, generation);
             }
             Message::ClusterLock { generation, requester, number, range } => {
-                let (from, lock) = ((link, generation), (requester, number));
-                return self.sessions.cluster_lock_asked(cx, &self.views, from, lock, range);
+                let from = Sender { link, generation };
+                let (sessions, views) = (&mut self.sessions, &self.views);
+                return sessions.cluster_lock_asked(cx, views, from, requester, number, range);
             }
             Message::Granted { generation, requester, number } => {
-                let (from, lock) = ((link, generation), (requester, number));
-                self.sessions.yields(cx, &self.views, from, lock);
+                let from = Sender { link, generation };
+                self.sessions.yields(cx, &self.views, from, requester, number);
             }
             Message::Stable { generation, through, last_of_earlier_incarnations: last } => {
-                let lower = (&self.views, &self.sessions);
-                self.log.stable(lower, (link, generation), through, last);
+                let (log, lower) = self.log();
+                log.stable(lower, Sender { link, generation }, through, last);
             }
             Message::AskMissing { generation, replica, page } => {
-                let lower = (&self.views, &self.sessions);
-                return self.log.missing_asked(cx, lower, (link, generation), (replica, page));
+                let (log, lower) = self.log();
+                let from = Sender { link, generation };
+                return log.missing_asked(cx, lower, from, replica, page);
             }
             Message::ClearBits { generation, offset, length } => {
-                let lower = (&self.views, &self.sessions);
-                self.log.clear_bits(lower, (link, generation), (offset, length));
+                let (log, lower) = self.log();
+                log.clear_bits(lower, Sender { link, generation }, offset, length);
             }
             Message::Drained { .. }
             | Message::SessionOpened { .. }
@@ -315,7 +334,8 @@ impl<P: Payload> Replica<P> {
                 data.table_saved(cx, lower, ended);
             }
             DiskTicket::Bitmaps => {
-                self.log.missing_saved(cx, (&self.views, &self.sessions), ended);
+                let (log, lower) = self.log();
+                log.missing_saved(cx, lower, ended);
             }
         }
         let (data, lower) = &mut self.data();

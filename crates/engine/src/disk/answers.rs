@@ -52,7 +52,8 @@ impl Answers {
     /// What an action has led to that took until now.
     pub(super) fn answer(
         &mut self,
-        (now, failed): (Instant, Failures),
+        now: Instant,
+        failed: Failures,
         asked: &Asked,
         result: Result<DiskOutcome<Buffer>, Failure>,
     ) -> Ended {
@@ -106,7 +107,7 @@ impl Answers {
     }
 
     /// Checksums could not be written that nobody waits for: at this place of them.
-    pub(super) fn unasked(&mut self, error: &io::Error, (place, length): (u64, u64)) -> Ended {
+    pub(super) fn unasked(&mut self, error: &io::Error, place: u64, length: u64) -> Ended {
         self.counters.kinds[Kind::Checksums as usize].note(Duration::ZERO, false, 0);
         let what = Kind::Checksums.in_words();
         let reason = format!("{what} ({length} bytes at byte {place} of it): {error}");

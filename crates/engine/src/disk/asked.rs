@@ -21,7 +21,8 @@ pub(super) struct Asked {
 impl Asked {
     /// `failures`: flushes that may have failed when it ends.
     pub(super) fn new(
-        (ticket, action): (DiskTicket, &DiskAction<Buffer>),
+        ticket: DiskTicket,
+        action: &DiskAction<Buffer>,
         began: Instant,
         failures: Failures,
     ) -> Self {

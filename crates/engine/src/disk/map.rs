@@ -25,8 +25,10 @@ impl Questions {
     pub(super) fn ask<F: Access + Send + 'static>(
         &mut self,
         helper: &mut Helper,
-        (replica, file): (Key, F),
-        (start, asked): (u64, Asked),
+        replica: Key,
+        file: F,
+        start: u64,
+        asked: Asked,
     ) -> Result<(), (Asked, io::Error)> {
         if let Err(error) = helper.prepare() {
             return Err((asked, error));

@@ -118,7 +118,7 @@ impl<I: Io> Disk<I> {
         let store = recovered.map(|recovered| ChecksumStore::new(area, recovered));
         let answers = Answers::new(flushes.at_first());
         Self {
-            data: Checksums::new((file, layout, flushes), (allocation, replica), store),
+            data: Checksums::new(file, layout, flushes, allocation, replica, store),
             superblocks: Superblocks::new(newest),
             tables,
             questions: Questions::none(),
@@ -198,7 +198,7 @@ impl<I: Io> Disk<I> {
             DiskAction::Flush { .. } => self.answers.reported(),
             _ => self.data.raw().failures(),
         };
-        let asked = Asked::new((ticket, &action), began, failures);
+        let asked = Asked::new(ticket, &action, began, failures);
         if !self.data.raw().layout().holds(asked.offset(), asked.length()) {
             return Some(self.refuse(&asked, outside()));
         }
@@ -297,9 +297,9 @@ impl<I: Io> Disk<I> {
             None if raw.layout().is_device => vec![Extent { length, allocated: true }],
             None => {
                 let start = raw.layout().on_disk(offset);
-                let file = (means.replica, raw.file().clone());
-                let refused = self.questions.ask(&mut self.helper, file, (start, asked)).err();
-                return refused.map(|(asked, error)| self.refuse(&asked, error));
+                let (replica, file) = (means.replica, raw.file().clone());
+                let refused = self.questions.ask(&mut self.helper, replica, file, start, asked);
+                return refused.err().map(|(asked, error)| self.refuse(&asked, error));
             }
         };
         Some(self.answers.succeed(&asked, Duration::ZERO, DiskOutcome::Extents(extents)))
@@ -327,7 +327,7 @@ impl<I: Io> Disk<I> {
         match self.data.completed(means, key, completion)? {
             End::Asked(then, result) => self.goes_on(means, then, result),
             End::Unasked { error, place, length } => {
-                Some(self.answers.unasked(&error, (place, length)))
+                Some(self.answers.unasked(&error, place, length))
             }
         }
     }
@@ -372,7 +372,7 @@ impl<I: Io> Disk<I> {
         asked: &Asked,
         result: Result<DiskOutcome<Buffer>, Failure>,
     ) -> Ended {
-        self.answers.answer((now, self.data.raw().failures()), asked, result)
+        self.answers.answer(now, self.data.raw().failures(), asked, result)
     }
 
     fn refuse(&mut self, asked: &Asked, error: std::io::Error) -> Ended {

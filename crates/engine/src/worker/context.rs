@@ -176,7 +176,7 @@ impl Context {
         wanted: Option<Instant>,
         at: Instant,
     ) -> bool {
-        self.timers.is_due(timer, alarm, wanted, (at, self.now))
+        self.timers.is_due(timer, alarm, wanted, at, self.now)
     }
 
     /// Tells the control plane.

@@ -56,7 +56,8 @@ impl Timers {
         timer: Timer,
         alarm: &mut Alarm,
         wanted: Option<Instant>,
-        (at, now): (Instant, Instant),
+        at: Instant,
+        now: Instant,
     ) -> bool {
         if alarm.0 == Some(at) {
             alarm.0 = None;

@@ -19,7 +19,7 @@ mod passing;
 mod requests;
 mod stability;
 
-pub(super) use self::parts::{Finding, PartAction};
+pub(super) use self::parts::{Finding, MirrorTask, PartAction};
 pub(super) use self::requests::{Asked, Client, Origin, RequestNumber};
 
 use self::parts::{Below, Parts};

@@ -1,6 +1,6 @@
 //! What the primary and its scrub ask of one room alone: it is passed on.
 
-use super::{Asked, Client, Finding, Io, Lower, Origin, PartAction, RequestNumber};
+use super::{Asked, Client, Finding, Io, Lower, MirrorTask, Origin, RequestNumber};
 use crate::ids::*;
 use crate::operation::Operation;
 use crate::payload::Payload;
@@ -179,12 +179,10 @@ impl<P: Payload> Io<P> {
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
         request: RequestNumber,
-        mirror: usize,
-        from: u64,
-        action: PartAction<P>,
+        task: MirrorTask<P>,
     ) {
         let (parts, below) = &mut self.parts(lower);
-        parts.send_part(cx, below, request, mirror, from, action);
+        parts.send_part(cx, below, request, task);
     }
 
     /// Sends a read to a replica that is not one of `avoided`.
@@ -193,12 +191,11 @@ impl<P: Payload> Io<P> {
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
         request: RequestNumber,
-        (mirror, avoided): (usize, ReplicaSet),
-        from: u64,
-        action: PartAction<P>,
+        task: MirrorTask<P>,
+        avoided: ReplicaSet,
     ) {
         let (parts, below) = &mut self.parts(lower);
-        parts.send_read_elsewhere(cx, below, request, (mirror, avoided), from, action);
+        parts.send_read_elsewhere(cx, below, request, task, avoided);
     }
 
     /// Chooses replicas for reads that have none.

@@ -17,7 +17,7 @@ use super::Scrub;
 use super::bad_ranges::BadRange;
 use crate::ids::*;
 use crate::payload::Payload;
-use crate::primary::io::{Finding, Io, Lower, PartAction, RequestNumber};
+use crate::primary::io::{Finding, Io, Lower, MirrorTask, PartAction, RequestNumber};
 use crate::primary::{Context, Note, Stage};
 use crate::settings::MAX_PAYLOAD;
 use crate::stripe;
@@ -219,7 +219,8 @@ impl Scrub {
             if let Some(check) = &mut self.check {
                 check.compared.push(compared);
             }
-            io.send_part(cx, lower, number, piece.mirror, piece.from, action);
+            let (mirror, from) = (piece.mirror, piece.from);
+            io.send_part(cx, lower, number, MirrorTask { mirror, from, action });
         }
     }
 
@@ -293,7 +294,8 @@ impl Scrub {
         for (index, mirror, wrong, bytes) in reads {
             let (offset, length) = (bytes.start, (bytes.end - bytes.start) as u32);
             let action = PartAction::Read { offset, length };
-            io.send_read_elsewhere(cx, lower, number, (mirror, wrong), index, action);
+            let task = MirrorTask { mirror, from: index, action };
+            io.send_read_elsewhere(cx, lower, number, task, wrong);
         }
     }
 
@@ -322,7 +324,7 @@ impl Scrub {
         io.expect_parts(number, writes.len());
         for (mirror, offset, payload) in writes {
             let action = PartAction::Write { offset, payload, durable: true };
-            io.send_part(cx, lower, number, mirror, 0, action);
+            io.send_part(cx, lower, number, MirrorTask { mirror, from: 0, action });
         }
     }
 

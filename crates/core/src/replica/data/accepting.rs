@@ -7,7 +7,7 @@ use crate::ids::*;
 use crate::message::{CopyContent, Failure, Message, OperationId};
 use crate::payload::Payload;
 use crate::replica::views::Views;
-use crate::replica::{Context, DiskAction, DiskTicket, Obeyed, Violation};
+use crate::replica::{Context, DiskAction, DiskTicket, Obeyed, Sender, Violation};
 use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
 use crate::view::ReplicaState;
 
@@ -70,10 +70,12 @@ impl<P: Payload> Data<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        (link, generation): (LinkId, Generation),
+        from: Sender,
         token: CopyToken,
-        (offset, length): (u64, u32),
+        offset: u64,
+        length: u32,
     ) -> Obeyed {
+        let Sender { link, generation } = from;
         let copier = lower.sessions.copier_of(link).ok_or(Violation)?;
         let is_source = lower.views.state() == Some(ReplicaState::InSync);
         if !is_source
@@ -117,7 +119,7 @@ impl<P: Payload> Data<P> {
         let blocks = lower.log.blocks(offset, length);
         // Of whole blocks: a disk with checksums writes no less.
         let range = lower.views.bytes_of(&blocks);
-        self.operations.add(number, origin, (action, blocks), answer);
+        self.operations.add(number, origin, action, blocks, answer);
         if is_write {
             self.reserve_intent(cx, lower, number);
         }
@@ -132,7 +134,8 @@ impl<P: Payload> Data<P> {
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
         token: CopyToken,
-        (offset, length): (u64, u32),
+        offset: u64,
+        length: u32,
     ) -> OperationNumber {
         let number = OperationNumber(cx.next_number());
         self.operations.add_hold(number, token);

@@ -72,7 +72,7 @@ impl<P: Payload> Data<P> {
                 self.flush(cx, lower, FlushWaiter::Primary { link, id, after: None });
             }
             Origin::Primary(link, _, id) if answer.digests => {
-                if !self.digest_read(cx, lower, number, (link, id), &outcome) {
+                if !self.digest_read(cx, lower, number, link, id, &outcome) {
                     return;
                 }
             }
@@ -89,7 +89,8 @@ impl<P: Payload> Data<P> {
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
         number: OperationNumber,
-        (link, id): (LinkId, OperationId),
+        link: LinkId,
+        id: OperationId,
         outcome: &Result<DiskOutcome<P>, DiskError>,
     ) -> bool {
         match self.operations.digest_read(number, outcome) {

@@ -114,7 +114,7 @@ impl<P: Payload> Data<P> {
             // How the disk has failed for good, as far as primaries have to know: they have this
             // replica leave.
             let failure = self.flushes.failure().or(copier.failure());
-            sessions.answer(cx, views, (link, asked), log.open_slots(), failure);
+            sessions.answer(cx, views, link, asked, log.open_slots(), failure);
         }
         sessions.are_answered();
     }

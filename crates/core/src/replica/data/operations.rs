@@ -155,7 +155,8 @@ impl<P: Payload> Operations<P> {
         &mut self,
         number: OperationNumber,
         origin: Origin,
-        (action, blocks): (DiskAction<P>, Range<u64>),
+        action: DiskAction<P>,
+        blocks: Range<u64>,
         answer: Answer,
     ) {
         let range = action.range();

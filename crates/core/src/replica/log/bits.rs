@@ -4,13 +4,11 @@
 use core::ops::Range;
 use std::collections::BTreeSet;
 
-use super::{Log, MissingPage};
+use super::{Log, Lower, MissingPage};
 use crate::block_set::{BlockSet, PageBits};
 use crate::ids::*;
 use crate::message::{Message, MissingContent};
-use crate::replica::sessions::Sessions;
-use crate::replica::views::Views;
-use crate::replica::{Context, DiskAction, DiskError, DiskTicket, Obeyed, Violation};
+use crate::replica::{Context, DiskAction, DiskError, DiskTicket, Obeyed, Sender, Violation};
 use crate::settings::BLOCK;
 use crate::view::ReplicaState;
 
@@ -44,14 +42,17 @@ impl Log {
     pub fn missing_asked<P>(
         &self,
         cx: &mut Context<'_, P>,
-        (views, sessions): (&Views, &Sessions),
-        (link, generation): (LinkId, Generation),
-        (replica, page): (ReplicaId, u32),
+        lower: Lower<'_>,
+        from: Sender,
+        replica: ReplicaId,
+        page: u32,
     ) -> Obeyed {
-        sessions.copier_of(link).ok_or(Violation)?;
+        let Lower { views, sessions } = lower;
+        sessions.copier_of(from.link).ok_or(Violation)?;
         let is_source = views.state() == Some(ReplicaState::InSync);
-        let is_member = sessions.is_copier_of_the_view(views, link);
-        let content = if !is_source || !is_member || !views.is_current(generation) {
+        let is_member = sessions.is_copier_of_the_view(views, from.link);
+        let is_current = views.is_current(from.generation);
+        let content = if !is_source || !is_member || !is_current {
             MissingContent::Refused
         } else if let Some(blocks) = self.missing.of(replica) {
             match blocks.page_from(page) {
@@ -61,18 +62,14 @@ impl Log {
         } else {
             MissingContent::Unknown
         };
-        cx.send(link, Message::MissingBlocks { replica, asked: page, content }, None);
+        cx.send(from.link, Message::MissingBlocks { replica, asked: page, content }, None);
         Ok(())
     }
 
     /// A rebuilding replica has this range now.
-    pub fn clear_bits(
-        &mut self,
-        (views, sessions): (&Views, &Sessions),
-        (link, generation): (LinkId, Generation),
-        (offset, length): (u64, u64),
-    ) {
-        let Some(copier) = sessions.copier_of(link) else {
+    pub fn clear_bits(&mut self, lower: Lower<'_>, from: Sender, offset: u64, length: u64) {
+        let Lower { views, sessions } = lower;
+        let Some(copier) = sessions.copier_of(from.link) else {
             return; // Who is nobody's copier has nothing to clear.
         };
         let end = offset.saturating_add(length).min(views.size());
@@ -80,7 +77,7 @@ impl Log {
             .view()
             .replica(copier)
             .is_some_and(|(_, record)| record.state == ReplicaState::Rebuilding);
-        if views.is_current(generation) && is_rebuilding && offset < end {
+        if views.is_current(from.generation) && is_rebuilding && offset < end {
             let block = u64::from(BLOCK);
             self.missing.clear_bits(copier, offset.div_ceil(block)..end.div_ceil(block));
         }
@@ -111,12 +108,12 @@ impl Log {
     pub fn missing_saved<P>(
         &mut self,
         cx: &mut Context<'_, P>,
-        (views, sessions): (&Views, &Sessions),
+        lower: Lower<'_>,
         outcome: Result<(), DiskError>,
     ) {
         self.missing.saved(cx.now, outcome.is_ok());
         if let Err(error) = outcome {
-            return sessions.tell_disk_failed(cx, views, error.into());
+            return lower.sessions.tell_disk_failed(cx, lower.views, error.into());
         }
         if self.first_in_line().is_some() {
             self.save_missing(cx);

@@ -25,7 +25,7 @@ use self::missing::Missing;
 use self::slots::IntentSlots;
 use super::sessions::Sessions;
 use super::views::Views;
-use super::{Context, DiskAction, DiskTicket};
+use super::{Context, DiskAction, DiskTicket, Sender};
 use crate::ids::*;
 use crate::message::Message;
 use crate::time::Instant;
@@ -40,12 +40,20 @@ pub(super) struct Log {
     missing: Missing,
 }
 
+/// What the log uses: the rooms below.
+#[derive(Clone, Copy)]
+pub(super) struct Lower<'a> {
+    pub views: &'a Views,
+    pub sessions: &'a Sessions,
+}
+
 impl Log {
     /// The tables of open regions and the bitmaps as they were found on the disk.
     pub fn new(
         me: ReplicaId,
         views: &Views,
-        (tables, pages): (&[OpenRegions], &[FoundPage]),
+        tables: &[OpenRegions],
+        pages: &[FoundPage],
         now: Instant,
     ) -> Self {
         let missing = views
@@ -240,15 +248,16 @@ impl Log {
     /// A primary says how far its writes are stable.
     pub fn stable(
         &mut self,
-        (views, sessions): (&Views, &Sessions),
-        (link, generation): (LinkId, Generation),
+        lower: Lower<'_>,
+        from: Sender,
         through: Sequence,
         last_of_earlier_incarnations: Option<Sequence>,
     ) {
-        let Some(primary) = sessions.primary_of(link) else {
+        let Lower { views, sessions } = lower;
+        let Some(primary) = sessions.primary_of(from.link) else {
             return; // Only a primary's writes become stable.
         };
-        if views.is_current(generation) && views.view().has_primary(primary) {
+        if views.is_current(from.generation) && views.view().has_primary(primary) {
             let has_progressed = self.slots.stable(primary, through);
             if let Some(last) = last_of_earlier_incarnations {
                 self.slots.note_earlier_incarnations(primary, last);

@@ -7,7 +7,7 @@ use super::{Below, Rebuilds};
 use crate::ids::*;
 use crate::message::{CopyContent, Message, RebuildWait};
 use crate::payload::Payload;
-use crate::replica::{Context, DiskAction, DiskError};
+use crate::replica::{Context, DiskAction, DiskError, Sender};
 use crate::settings::{BLOCK, MAX_PAYLOAD};
 
 impl Rebuilds {
@@ -43,12 +43,12 @@ impl Rebuilds {
         let token = CopyToken(cx.next_number());
         let (settings, limit) = (&cx.me.settings, below.views.view().rebuild_limit);
         let rebuild = self.rebuild.as_mut();
-        let blocks = rebuild.and_then(|it| it.begin_copy((cx.now, token), settings, limit));
+        let blocks = rebuild.and_then(|it| it.begin_copy(cx.now, token, settings, limit));
         let Some(blocks) = blocks else { return false };
-        let place = below.views.place_of(&blocks);
+        let (offset, length) = below.views.place_of(&blocks);
         let (data, lower) = &mut below.data(self);
         // The hold may be granted at once.
-        let lock = data.hold(cx, lower, token, place);
+        let lock = data.hold(cx, lower, token, offset, length);
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.locks(token, lock);
         }
@@ -59,14 +59,14 @@ impl Rebuilds {
         &mut self,
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
-        (link, generation): (LinkId, Generation),
+        from: Sender,
         token: CopyToken,
         is_busy: bool,
     ) {
-        if let Some(primary) = below.sessions.primary_of(link)
-            && below.views.is_current(generation)
+        if let Some(primary) = below.sessions.primary_of(from.link)
+            && below.views.is_current(from.generation)
             && let Some(rebuild) = &mut self.rebuild
-            && rebuild.drained(cx.now, token, (primary, is_busy))
+            && rebuild.drained(cx.now, token, primary, is_busy)
         {
             self.read_runs(cx, below, token);
         }
@@ -98,7 +98,8 @@ impl Rebuilds {
         &mut self,
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
-        (link, token): (LinkId, CopyToken),
+        link: LinkId,
+        token: CopyToken,
         content: CopyContent,
         payload: Option<P>,
     ) {

@@ -80,7 +80,8 @@ impl Rebuilds {
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
         link: LinkId,
-        (replica, asked): (ReplicaId, u32),
+        replica: ReplicaId,
+        asked: u32,
         content: MissingContent,
     ) {
         let rebuild = self.rebuild.as_mut();

@@ -17,7 +17,7 @@ use super::data::{Copier, Data, FlushWaiter, Lower};
 use super::log::{Log, save_pages};
 use super::sessions::Sessions;
 use super::views::Views;
-use super::{Context, DiskError, ReplicaEffect};
+use super::{Context, DiskError, ReplicaEffect, Sender};
 use crate::block_set::BlockSet;
 use crate::ids::*;
 use crate::incarnations::Incarnations;
@@ -120,13 +120,13 @@ impl Rebuilds {
                 self.source_opened(cx, below, link, report);
             }
             Message::MissingBlocks { replica, asked, content } => {
-                self.missing_told(cx, below, link, (replica, asked), content);
+                self.missing_told(cx, below, link, replica, asked, content);
             }
             Message::Copied { token, content } => {
-                self.copied(cx, below, (link, token), content, payload);
+                self.copied(cx, below, link, token, content, payload);
             }
             Message::Drained { generation, token, is_busy } => {
-                self.drained(cx, below, (link, generation), token, is_busy);
+                self.drained(cx, below, Sender { link, generation }, token, is_busy);
             }
             Message::WritesFinished { generation, number } => {
                 self.writes_finished(below, link, generation, number);

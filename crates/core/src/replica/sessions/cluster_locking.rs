@@ -8,7 +8,7 @@ use super::cluster_locks::Heard;
 use crate::ids::*;
 use crate::message::Message;
 use crate::replica::views::Views;
-use crate::replica::{Context, Obeyed, Violation};
+use crate::replica::{Context, Obeyed, Sender, Violation};
 
 impl Sessions {
     /// A primary says what it locks.
@@ -16,15 +16,16 @@ impl Sessions {
         &mut self,
         cx: &mut Context<'_, P>,
         views: &Views,
-        (link, generation): (LinkId, Generation),
-        (requester, number): (PrimaryId, ClusterLockNumber),
+        from: Sender,
+        requester: PrimaryId,
+        number: ClusterLockNumber,
         range: Option<Range<u64>>,
     ) -> Obeyed {
-        if self.primary_of(link) != Some(requester) {
+        if self.primary_of(from.link) != Some(requester) {
             return Err(Violation);
         }
-        if !views.is_current(generation) || !views.view().has_primary(requester) {
-            self.refuse(cx, views, link, None);
+        if !views.is_current(from.generation) || !views.view().has_primary(requester) {
+            self.refuse(cx, views, from.link, None);
             return Ok(());
         }
         match self.cluster_locks.hear(requester, number, range) {
@@ -42,12 +43,14 @@ impl Sessions {
         &mut self,
         cx: &mut Context<'_, P>,
         views: &Views,
-        (link, generation): (LinkId, Generation),
-        (requester, number): (PrimaryId, ClusterLockNumber),
+        from: Sender,
+        requester: PrimaryId,
+        number: ClusterLockNumber,
     ) {
         // In another view it is said again, and who is no primary yields nothing.
-        let from = self.primary_of(link).filter(|_| views.is_current(generation));
-        if from.is_some_and(|from| self.cluster_locks.yields(from, requester, number)) {
+        let is_current = views.is_current(from.generation);
+        let yielding = self.primary_of(from.link).filter(|_| is_current);
+        if yielding.is_some_and(|it| self.cluster_locks.yields(it, requester, number)) {
             self.grant_if_all_yield(cx, views, requester);
         }
     }

@@ -21,7 +21,7 @@ use self::confirmations::Confirmations;
 use self::links::Links;
 use self::recorded::Recorded;
 use super::views::Views;
-use super::{Context, DiskAction, DiskError, DiskTicket, ReplicaConfig};
+use super::{Context, DiskAction, DiskError, DiskTicket, ReplicaConfig, Sender};
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::message::{Failure, Message, Opener, ReplicaReport, SlotBits};
@@ -123,7 +123,8 @@ impl Sessions {
         &mut self,
         cx: &mut Context<'_, P>,
         views: &Views,
-        (link, asked): (LinkId, Asked),
+        link: LinkId,
+        asked: Asked,
         open_slots: u32,
         failure: Option<DiskError>,
     ) {
@@ -283,10 +284,11 @@ impl Sessions {
         &mut self,
         cx: &mut Context<'_, P>,
         views: &Views,
-        link: LinkId,
-        (generation, number): (Generation, PingNumber),
+        from: Sender,
+        number: PingNumber,
         open_slots: u32,
     ) {
+        let Sender { link, generation } = from;
         let in_view = self.primary_of(link).is_some_and(|p| views.view().has_primary(p));
         if in_view && views.is_current(generation) {
             let slots = self.slot_bits(views, cx.now, open_slots);

@@ -113,8 +113,11 @@ pub(in crate::disk) enum Then<T> {
 impl<I: Io, T> Checksums<I, T> {
     /// Over the map of a disk. `store`: where its checksums are kept, if it has any.
     pub(in crate::disk) fn new(
-        (file, layout, flushes): (I::File, Layout, Flushes),
-        (map, replica): (Option<format::AllocationMap>, ReplicaId),
+        file: I::File,
+        layout: Layout,
+        flushes: Flushes,
+        map: Option<format::AllocationMap>,
+        replica: ReplicaId,
         store: Option<ChecksumStore>,
     ) -> Self {
         let noticed = flushes.at_first();
@@ -247,7 +250,7 @@ impl<I: Io, T> Checksums<I, T> {
         match then {
             Then::Above(then) => Some(End::Asked(then, outcome.map_err(Failure::of))),
             Then::Read { then, cover, skip, length } => {
-                let read = self.read(&cover, outcome, (skip, length));
+                let read = self.read(&cover, outcome, skip, length);
                 Some(End::Asked(then, read.map_err(Failure::of)))
             }
             Then::Widen { then, cover, write } => match outcome.and_then(data_of) {
@@ -263,7 +266,7 @@ impl<I: Io, T> Checksums<I, T> {
             }
             Then::ReadEdge(then, edges) => self.edge_read(means, then, edges, outcome),
             Then::WriteEdge { then, edges, block, sum } => {
-                self.edge_written(means, then, edges, (block, sum), outcome)
+                self.edge_written(means, then, edges, block, sum, outcome)
             }
             Then::Zero(then, edges) => Some(self.zeroed(then, &edges, outcome)),
             Then::Commit(commit) => self.commit_goes_on(means, commit, outcome),

@@ -129,7 +129,8 @@ impl<I: Io, T> RawDisk<I, T> {
                 let place = self.layout.on_disk(offset);
                 let payload = self.layout.aligned(means.pool, payload);
                 let owner = self.keep(means, Operation::Write { place, done: 0, durable }, then);
-                write(means, owner, &self.file, (payload, 0, place), durable.is_some());
+                let piece = Piece { data: payload, done: 0, place };
+                write(means, owner, &self.file, piece, durable.is_some());
             }
             Request::Zero { offset, length, unmap } => {
                 let place = self.layout.on_disk(offset);
@@ -142,10 +143,11 @@ impl<I: Io, T> RawDisk<I, T> {
                 means.ring.flush(owner, &self.file);
             }
             Request::WriteMetadata(writes, failures) => {
-                let (place, piece) = writes.piece(means.pool);
+                let (place, data) = writes.piece(means.pool);
                 let is_flushed_later = writes.is_flushed_later();
                 let owner = self.keep(means, Operation::Metadata(writes, failures), then);
-                write(means, owner, &self.file, (piece, 0, place), !is_flushed_later);
+                let piece = Piece { data, done: 0, place };
+                write(means, owner, &self.file, piece, !is_flushed_later);
             }
             Request::WriteSuperblock { place, bytes } => {
                 let owner = self.keep(means, Operation::Superblock { place, done: 0 }, then);
@@ -175,9 +177,9 @@ impl<I: Io, T> RawDisk<I, T> {
     ) -> Option<(T, Outcome)> {
         let Completion { owner, result, kept, .. } = completion;
         let outcome = match result {
-            Ok(count) => self.goes_on(means, (owner, key), kept, Some(count))?,
-            Err(error) if is_transient(&error) => self.goes_on(means, (owner, key), kept, None)?,
-            Err(error) => self.failed(means, (owner, key), error)?,
+            Ok(count) => self.goes_on(means, owner, key, kept, Some(count))?,
+            Err(error) if is_transient(&error) => self.goes_on(means, owner, key, kept, None)?,
+            Err(error) => self.failed(means, owner, key, error)?,
         };
         let Pending { operation, then } = self.operations.remove(key)?;
         match operation.failures_before() {
@@ -193,27 +195,29 @@ impl<I: Io, T> RawDisk<I, T> {
     fn goes_on(
         &mut self,
         means: &mut Means<'_, I>,
-        (owner, key): (Owner, Key),
+        owner: Owner,
+        key: Key,
         kept: Kept,
         count: Option<usize>,
     ) -> Option<Outcome> {
         let file = &self.file;
         match (&mut self.operations.get_mut(key)?.operation, kept) {
             (Operation::Read { place, done }, Kept::Fill(memory)) => {
-                read_goes_on(means, owner, file, (*place, done), memory, count)
+                read_goes_on(means, owner, file, *place, done, memory, count)
             }
             (Operation::Write { place, done, durable }, Kept::Data(payload)) => {
                 match advance(done, count, payload.len()) {
                     Advance::Whole => return Some(Ok(DiskOutcome::Done)),
                     Advance::CutShort => return Some(Err(cut_short())),
                     Advance::Part(at) => {
-                        write(means, owner, file, (payload, at, *place), durable.is_some());
+                        let piece = Piece { data: payload, done: at, place: *place };
+                        write(means, owner, file, piece, durable.is_some());
                     }
                 }
                 None
             }
             (Operation::Superblock { place, done }, Kept::Superblock(bytes)) => {
-                superblock_goes_on(means, owner, file, (*place, done), bytes, count)
+                superblock_goes_on(means, owner, file, *place, done, bytes, count)
             }
             (Operation::Metadata(writes, _), Kept::Data(piece)) => {
                 metadata_goes_on(means, owner, file, writes, piece, count)
@@ -234,7 +238,8 @@ impl<I: Io, T> RawDisk<I, T> {
     fn failed(
         &mut self,
         means: &mut Means<'_, I>,
-        (owner, key): (Owner, Key),
+        owner: Owner,
+        key: Key,
         error: io::Error,
     ) -> Option<Outcome> {
         let operation = &mut self.operations.get_mut(key)?.operation;
@@ -256,19 +261,28 @@ impl<I: Io, T> RawDisk<I, T> {
     }
 }
 
-/// Writes data without their first bytes, which belong there.
+/// Data that belong at a place of the file, from its first byte on.
+struct Piece {
+    data: Buffer,
+    /// So many bytes of them are written.
+    done: usize,
+    place: u64,
+}
+
+/// Writes what is not written of a piece.
 fn write<I: Io>(
     means: &mut Means<'_, I>,
     owner: Owner,
     file: &I::File,
-    (piece, skip, place): (Buffer, usize, u64),
+    piece: Piece,
     is_durable: bool,
 ) {
-    let place = place + skip as u64;
+    let Piece { data, done, place } = piece;
+    let place = place + done as u64;
     if is_durable {
-        means.ring.write_durably(owner, file, piece, skip, place);
+        means.ring.write_durably(owner, file, data, done, place);
     } else {
-        means.ring.write(owner, file, piece, skip, place);
+        means.ring.write(owner, file, data, done, place);
     }
 }
 
@@ -276,7 +290,8 @@ fn read_goes_on<I: Io>(
     means: &mut Means<'_, I>,
     owner: Owner,
     file: &I::File,
-    (place, done): (u64, &mut usize),
+    place: u64,
+    done: &mut usize,
     memory: BufferMut,
     count: Option<usize>,
 ) -> Option<Outcome> {
@@ -295,7 +310,8 @@ fn superblock_goes_on<I: Io>(
     means: &mut Means<'_, I>,
     owner: Owner,
     file: &I::File,
-    (place, done): (u64, &mut usize),
+    place: u64,
+    done: &mut usize,
     bytes: Box<SuperblockBytes>,
     count: Option<usize>,
 ) -> Option<Outcome> {
@@ -314,17 +330,17 @@ fn metadata_goes_on<I: Io>(
     owner: Owner,
     file: &I::File,
     writes: &mut Writes,
-    piece: Buffer,
+    data: Buffer,
     count: Option<usize>,
 ) -> Option<Outcome> {
     let is_durable = !writes.is_flushed_later();
-    let next = match writes.wrote(count, piece.len()) {
+    let next = match writes.wrote(count, data.len()) {
         Advance::CutShort => return Some(Err(cut_short())),
-        Advance::Part(done) => (piece, done, writes.place()),
+        Advance::Part(done) => Piece { data, done, place: writes.place() },
         Advance::Whole if writes.is_empty() => return Some(Ok(DiskOutcome::Done)),
         Advance::Whole => {
-            let (place, piece) = writes.piece(means.pool);
-            (piece, 0, place)
+            let (place, data) = writes.piece(means.pool);
+            Piece { data, done: 0, place }
         }
     };
     write(means, owner, file, next, is_durable);

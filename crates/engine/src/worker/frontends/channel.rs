@@ -58,7 +58,8 @@ impl Channel {
     pub fn sent(
         &mut self,
         ring: &mut Ring,
-        (owner, descriptor): (Owner, Descriptor),
+        owner: Owner,
+        descriptor: Descriptor,
         batch: Box<Batch>,
         result: io::Result<usize>,
     ) -> Option<FrontendEvent> {

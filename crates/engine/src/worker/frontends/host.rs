@@ -43,7 +43,8 @@ impl FrontendHost {
     /// One that hears of its start first.
     pub fn new(
         volume: Key,
-        (id, name): (FrontendId, String),
+        id: FrontendId,
+        name: String,
         machine: Box<dyn Frontend>,
         context: FrontendContext,
     ) -> Self {
@@ -130,10 +131,10 @@ impl FrontendHost {
                 }
             }
             FrontendAction::Send { descriptor, bytes } => {
-                self.queue(cx, (key, descriptor), |channel| channel.queue_bytes(&bytes));
+                self.queue(cx, key, descriptor, |channel| channel.queue_bytes(&bytes));
             }
             FrontendAction::SendBuffer { descriptor, buffer } => {
-                self.queue(cx, (key, descriptor), |channel| channel.queue_buffer(buffer));
+                self.queue(cx, key, descriptor, |channel| channel.queue_buffer(buffer));
             }
             action => self.begin_operation(cx.ring_mut(), key, action),
         }
@@ -192,7 +193,8 @@ impl FrontendHost {
     fn queue(
         &mut self,
         cx: &mut Context,
-        (key, descriptor): (Key, Descriptor),
+        key: Key,
+        descriptor: Descriptor,
         put: impl FnOnce(&mut Channel) -> bool,
     ) {
         let Some(channel) = self.channels.get_mut(&descriptor) else { return };
@@ -213,7 +215,8 @@ impl FrontendHost {
         &mut self,
         cx: &mut Context,
         key: Key,
-        (descriptor, purpose): (Descriptor, Purpose),
+        descriptor: Descriptor,
+        purpose: Purpose,
         completion: Completion,
     ) {
         let Completion { owner, result, raw, kept } = completion;
@@ -223,7 +226,7 @@ impl FrontendHost {
         let Some(channel) = self.channels.get_mut(&descriptor) else { return };
         let event = match (purpose, kept) {
             (Purpose::Send, Kept::Batch(batch)) => {
-                channel.sent(cx.ring_mut(), (owner, descriptor), batch, result)
+                channel.sent(cx.ring_mut(), owner, descriptor, batch, result)
             }
             (Purpose::Command(token), _) => Some(FrontendEvent::Command { token, result: raw }),
             (Purpose::Receive, Kept::Fill(memory)) => {

@@ -37,12 +37,14 @@ impl Frontends {
     pub fn add(
         &mut self,
         cx: &mut Context,
-        (volume, budget): (Key, Budget),
-        name: (FrontendId, String),
+        volume: Key,
+        budget: Budget,
+        id: FrontendId,
+        name: String,
         make: FrontendMaker,
     ) -> Key {
         let context = FrontendContext::new(budget);
-        let key = self.hosts.insert(FrontendHost::new(volume, name, make(), context));
+        let key = self.hosts.insert(FrontendHost::new(volume, id, name, make(), context));
         cx.queue(Work::Frontend(key, FrontendEvent::Started));
         key
     }
@@ -141,13 +143,14 @@ impl Frontends {
         &mut self,
         cx: &mut Context,
         key: Key,
-        what: (Descriptor, Purpose),
+        descriptor: Descriptor,
+        purpose: Purpose,
         completion: Completion,
     ) -> Option<Key> {
         // It may have gone: only commands are waited for.
         let host = self.hosts.get_mut(key)?;
-        host.completed(cx, key, what, completion);
-        match what.1 {
+        host.completed(cx, key, descriptor, purpose, completion);
+        match purpose {
             Purpose::Send => self.retire_if_closed(cx, key),
             Purpose::Command(_) => {
                 self.forget_if_over(key);

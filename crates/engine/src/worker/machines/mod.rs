@@ -87,8 +87,8 @@ impl Machines {
                 }
             }
             Owner::Frontend { frontend, descriptor, purpose } => {
-                let what = (descriptor, purpose);
-                let left = self.frontends.completed(cx, frontend, what, completion);
+                let frontends = &mut self.frontends;
+                let left = frontends.completed(cx, frontend, descriptor, purpose, completion);
                 self.frontend_gone(cx, frontend, left);
             }
             // The worker's own, and cancellations: what they cancel tells.
@@ -264,15 +264,15 @@ impl Machines {
                 let asked = Asked { frontend: key, token, host, operation, room };
                 self.volumes.request(cx, volume, asked);
             }
-            FrontendAction::Cancel { token } => self.volumes.cancel(cx, volume, (key, token)),
+            FrontendAction::Cancel { token } => self.volumes.cancel(cx, volume, key, token),
             FrontendAction::Drain => Volumes::drain(cx, volume, key),
-            FrontendAction::End { reason } => self.frontend_ended(cx, (volume, key), reason),
+            FrontendAction::End { reason } => self.frontend_ended(cx, volume, key, reason),
             action => self.frontends.carry_out(cx, key, action),
         }
     }
 
     /// A front end has ended by itself.
-    fn frontend_ended(&mut self, cx: &mut Context, (volume, key): (Key, Key), reason: String) {
+    fn frontend_ended(&mut self, cx: &mut Context, volume: Key, key: Key, reason: String) {
         let id = self.volumes.id(volume);
         let frontend = self.frontends.name(key).map(|(frontend, _)| frontend);
         let left = self.frontends.retire(cx, key);

@@ -20,10 +20,10 @@ impl Machines {
         match order {
             Order::OpenReplica { replica, answer } => self.open_replica(cx, *replica, answer),
             Order::CloseReplica { volume, replica, answer } => {
-                self.close_replica(cx, (volume, replica), answer);
+                self.close_replica(cx, volume, replica, answer);
             }
             Order::MakeRoom { volume, replica, request } => {
-                self.make_room(cx, (volume, replica), request);
+                self.make_room(cx, volume, replica, request);
             }
             Order::Attach { primary, memory, answer } => {
                 answer(self.volumes.attach(cx, *primary, memory));
@@ -32,7 +32,7 @@ impl Machines {
                 self.volumes.command(cx, volume, command, answer);
             }
             Order::AddFrontend { volume, frontend, name, make, answer } => {
-                answer(self.add_frontend(cx, volume, (frontend, name), make));
+                answer(self.add_frontend(cx, volume, frontend, name, make));
             }
             Order::RemoveFrontend { volume, frontend, answer } => {
                 self.remove_frontend(cx, volume, frontend, answer);
@@ -44,7 +44,7 @@ impl Machines {
                 }
             }
             Order::AcceptLink { volume, replica, peer, connection } => {
-                self.accept_link(cx, (volume, replica), peer, connection);
+                self.accept_link(cx, volume, replica, peer, connection);
             }
             Order::Disconnect { node } => self.links.disconnect(cx, node),
             Order::Connected { volume, request, connection } => {
@@ -78,9 +78,9 @@ impl Machines {
         if let Some(refused) = self.refuses(&replica) {
             return self.replicas.refuse(replica, refused, answer);
         }
-        let names = (replica.newest.superblock.volume, replica.config.id);
+        let (volume, id) = (replica.newest.superblock.volume, replica.config.id);
         let replicas = &mut self.replicas;
-        self.volumes.open_replica(cx, names, |cx, volume| replicas.open(cx, volume, replica));
+        self.volumes.open_replica(cx, volume, id, |cx, volume| replicas.open(cx, volume, replica));
         answer(Ok(()));
     }
 
@@ -100,7 +100,8 @@ impl Machines {
     fn close_replica(
         &mut self,
         cx: &mut Context,
-        (volume, replica): (VolumeId, ReplicaId),
+        volume: VolumeId,
+        replica: ReplicaId,
         answer: Answer<Result<(), EngineError>>,
     ) {
         let Some(key) = self.replica_key(volume, replica) else {
@@ -114,7 +115,8 @@ impl Machines {
     fn make_room(
         &mut self,
         cx: &mut Context,
-        (volume, replica): (VolumeId, ReplicaId),
+        volume: VolumeId,
+        replica: ReplicaId,
         request: RoomRequest,
     ) {
         match self.open_key(volume, replica) {
@@ -142,11 +144,12 @@ impl Machines {
         &mut self,
         cx: &mut Context,
         volume: VolumeId,
-        name: (FrontendId, String),
+        id: FrontendId,
+        name: String,
         make: FrontendMaker,
     ) -> Result<(), EngineError> {
         let (volume, budget) = self.volumes.for_frontend(volume)?;
-        let frontend = self.frontends.add(cx, (volume, budget), name, make);
+        let frontend = self.frontends.add(cx, volume, budget, id, name, make);
         self.volumes.frontend_added(volume, frontend);
         Ok(())
     }
@@ -172,7 +175,8 @@ impl Machines {
     fn accept_link(
         &mut self,
         cx: &mut Context,
-        (volume, replica): (VolumeId, ReplicaId),
+        volume: VolumeId,
+        replica: ReplicaId,
         peer: NodeId,
         connection: Connection,
     ) {

@@ -9,7 +9,7 @@ fn at(second: u64) -> Instant {
 fn fired(timers: &mut Timers, alarm: &mut Alarm, wanted: Option<Instant>, now: Instant) -> usize {
     let mut fired = 0;
     while let Some((noted, timer)) = timers.take_due(now) {
-        fired += usize::from(timers.is_due(timer, alarm, wanted, (noted, now)));
+        fired += usize::from(timers.is_due(timer, alarm, wanted, noted, now));
     }
     fired
 }

@@ -93,7 +93,8 @@ impl Volumes {
     pub fn open_replica(
         &mut self,
         cx: &mut Context,
-        (id, replica): (VolumeId, ReplicaId),
+        id: VolumeId,
+        replica: ReplicaId,
         open: impl FnOnce(&mut Context, Key) -> Key,
     ) {
         let key = self.key_for(cx, id);
@@ -205,7 +206,7 @@ impl Volumes {
         };
         let Asked { frontend, token, host, operation, room } = asked;
         let requests = volume.requests_mut();
-        let request = requests.begin(cx.now(), (frontend, token), &operation, room);
+        let request = requests.begin(cx.now(), frontend, token, &operation, room);
         let node = volume.primary().map_or(NodeId(0), PrimaryHost::node);
         let host = host.unwrap_or(HostId(node.0));
         let path = path_of(frontend);
@@ -213,7 +214,7 @@ impl Volumes {
     }
 
     /// Gives up a request of a front end that is open.
-    pub fn cancel(&self, cx: &mut Context, key: Key, (frontend, token): (Key, RequestToken)) {
+    pub fn cancel(&self, cx: &mut Context, key: Key, frontend: Key, token: RequestToken) {
         // A volume stays until its last front end has gone.
         let Some(volume) = self.volumes.get(key) else { return };
         for request in volume.requests().of(frontend, |it| it == token) {

@@ -47,7 +47,8 @@ impl Requests {
     pub fn begin(
         &mut self,
         now: Instant,
-        (frontend, token): (Key, RequestToken),
+        frontend: Key,
+        token: RequestToken,
         operation: &Operation<Buffer>,
         room: Option<Reservation>,
     ) -> RequestId {

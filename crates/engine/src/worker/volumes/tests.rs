@@ -88,7 +88,7 @@ fn a_volume_is_known_as_long_as_a_replica_is_open() {
     let (mut cx, mut volumes, _told) = bench();
     let host = Slab::new().insert(());
     let replica = ReplicaId(3);
-    volumes.open_replica(&mut cx, (VOLUME, replica), |_, _| host);
+    volumes.open_replica(&mut cx, VOLUME, replica, |_, _| host);
     let key = volumes.key(VOLUME).expect("a replica of it is here");
     assert_eq!(volumes.replica(key, replica), Some(host));
     volumes.replica_gone(key, host);

@@ -1,7 +1,7 @@
 //! Reading block by block what no replica could read as a whole: each may have another block
 //! damaged.
 
-use super::part::{Part, PartAction};
+use super::part::{MirrorTask, Part, PartAction};
 use super::{Below, Parts};
 use crate::ids::*;
 use crate::payload::Payload;
@@ -40,9 +40,10 @@ impl<P: Payload> Parts<P> {
         below.requests.expect_pieces(part.request(), pieces.len());
         for (at, length) in pieces {
             let action = PartAction::Read { offset: at, length };
-            let from = part.from() + (at - range.start);
-            let mirror = (part.mirror(), below.peers.mirror(part.mirror()));
-            let piece = Part::new(part.request(), mirror, from, action, cx.now).of_one_block();
+            let (mirror, from) = (part.mirror(), part.from() + (at - range.start));
+            let task = MirrorTask { mirror, from, action };
+            let peers = below.peers.mirror(mirror);
+            let piece = Part::new(part.request(), task, peers, cx.now).of_one_block();
             let sequence = self.add_part(below, piece);
             self.place_read(cx, below, sequence);
         }

@@ -26,7 +26,7 @@ mod unverified;
 mod withdrawing;
 
 pub(in crate::primary) use self::findings::Finding;
-pub(in crate::primary) use self::part::PartAction;
+pub(in crate::primary) use self::part::{MirrorTask, PartAction};
 pub(super) use self::rebuilds::DrainAsked;
 
 use self::findings::Findings;

@@ -20,6 +20,16 @@ use crate::primary::membership::mirror::MirrorPeers;
 use crate::settings::BLOCK;
 use crate::time::Instant;
 
+/// What a mirror is to do for a request.
+#[derive(Debug)]
+pub(in crate::primary) struct MirrorTask<P> {
+    /// Which mirror of the stripe.
+    pub mirror: usize,
+    /// Where in the request it begins, in bytes; the scrub has a meaning of its own for it.
+    pub from: u64,
+    pub action: PartAction<P>,
+}
+
 /// What one request asks of one mirror.
 #[derive(Debug)]
 pub(super) struct Part<P> {
@@ -68,15 +78,15 @@ impl<P: Payload> Part<P> {
     /// A part that is to be sent to those that have to carry it out.
     pub fn new(
         request: RequestNumber,
-        (index, mirror): (usize, &MirrorPeers),
-        from: u64,
-        action: PartAction<P>,
+        task: MirrorTask<P>,
+        peers: &MirrorPeers,
         now: Instant,
     ) -> Self {
-        let replicas = Replicas { targets: action.targets(mirror), ..Replicas::default() };
+        let MirrorTask { mirror, from, action } = task;
+        let replicas = Replicas { targets: action.targets(peers), ..Replicas::default() };
         Self {
             request,
-            mirror: index,
+            mirror,
             from,
             action,
             replicas,

@@ -1,6 +1,6 @@
 //! Cutting requests into parts, and sending them: to the members, and again after a reconnect.
 
-use super::part::{Part, PartAction};
+use super::part::{MirrorTask, Part, PartAction};
 use super::{Below, Parts};
 use crate::ids::*;
 use crate::message::OperationId;
@@ -71,7 +71,7 @@ impl<P: Payload> Parts<P> {
         };
         below.requests.expect_parts(number, parts.len());
         for (mirror, from, action) in parts {
-            self.send_part(cx, below, number, mirror, from, action);
+            self.send_part(cx, below, number, MirrorTask { mirror, from, action });
         }
     }
 
@@ -80,11 +80,10 @@ impl<P: Payload> Parts<P> {
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
         request: RequestNumber,
-        mirror: usize,
-        from: u64,
-        action: PartAction<P>,
+        task: MirrorTask<P>,
     ) {
-        let part = Part::new(request, (mirror, below.peers.mirror(mirror)), from, action, cx.now);
+        let mirror = task.mirror;
+        let part = Part::new(request, task, below.peers.mirror(mirror), cx.now);
         let (is_read, changes_data) = (part.is_read(), part.changes_data());
         let targets = part.targets();
         let sequence = self.add_part(below, part);
@@ -104,12 +103,11 @@ impl<P: Payload> Parts<P> {
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
         request: RequestNumber,
-        (mirror, avoided): (usize, ReplicaSet),
-        from: u64,
-        action: PartAction<P>,
+        task: MirrorTask<P>,
+        avoided: ReplicaSet,
     ) {
-        let peers = below.peers.mirror(mirror);
-        let part = Part::new(request, (mirror, peers), from, action, cx.now).not_from(avoided);
+        let peers = below.peers.mirror(task.mirror);
+        let part = Part::new(request, task, peers, cx.now).not_from(avoided);
         let sequence = self.add_part(below, part);
         self.place_read(cx, below, sequence);
     }

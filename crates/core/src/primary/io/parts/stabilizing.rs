@@ -1,7 +1,7 @@
 //! Flushes for the sake of the intent logs: they let writes become stable
 //! ([`crate::primary::io::stability`]) though no client flushes.
 
-use super::part::{Part, PartAction};
+use super::part::{MirrorTask, Part, PartAction};
 use super::{Below, Parts};
 use crate::ids::*;
 use crate::payload::Payload;
@@ -45,7 +45,8 @@ impl<P: Payload> Parts<P> {
         let number = below.requests.accept_internal(cx, mirrors);
         for mirror in 0..mirrors {
             let through = self.finished_through(below, mirror);
-            self.send_part(cx, below, number, mirror, 0, PartAction::Stabilize { through });
+            let action = PartAction::Stabilize { through };
+            self.send_part(cx, below, number, MirrorTask { mirror, from: 0, action });
         }
     }
 

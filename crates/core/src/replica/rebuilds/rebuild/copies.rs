@@ -163,7 +163,8 @@ impl Rebuild {
     /// the last one, which is to be held.
     pub fn begin_copy(
         &mut self,
-        (now, token): (Instant, CopyToken),
+        now: Instant,
+        token: CopyToken,
         settings: &Settings,
         limit: RebuildLimit,
     ) -> Option<Range<u64>> {
@@ -247,7 +248,8 @@ impl Rebuild {
         &mut self,
         now: Instant,
         token: CopyToken,
-        (primary, is_busy): (PrimaryId, bool),
+        primary: PrimaryId,
+        is_busy: bool,
     ) -> bool {
         self.pace.clients_are(now, is_busy);
         let Some(copy) = self.copies.get_mut(&token) else { return false };

@@ -21,7 +21,8 @@ impl<I: Io, T> Checksums<I, T> {
         &mut self,
         cover: &Range<u64>,
         outcome: Outcome,
-        (skip, length): (u32, u32),
+        skip: u32,
+        length: u32,
     ) -> Outcome {
         let blocks = outcome.and_then(data_of);
         let Some(store) = &mut self.store else {
@@ -60,7 +61,7 @@ impl<I: Io, T> Checksums<I, T> {
             let is_whole = skip <= n * block && end >= n * block + old.len();
             let at = start + (n * block) as u64;
             if !is_whole {
-                *new = self.sum_with_kept((at, old), *new);
+                *new = self.sum_with_kept(at, old, *new);
             }
         }
         let request = Request::Write(DataWrite { offset: start, payload, durable });
@@ -70,7 +71,7 @@ impl<I: Io, T> Checksums<I, T> {
     /// The checksum to be stored for a block that yields `sum` and keeps a part of what it held. If
     /// that was damaged it stays known to be, and a read repairs it; if nothing vouched for it
     /// nothing does now.
-    pub(super) fn sum_with_kept(&mut self, (offset, held): (u64, &[u8]), sum: u32) -> u32 {
+    pub(super) fn sum_with_kept(&mut self, offset: u64, held: &[u8], sum: u32) -> u32 {
         match self.store.as_ref().map(|store| store.check(offset, held)) {
             Some(Err(_)) => {
                 self.counts.mismatches += 1;

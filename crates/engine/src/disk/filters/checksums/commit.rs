@@ -46,7 +46,7 @@ impl<I: Io, T> Checksums<I, T> {
         failures: Failures,
         then: T,
     ) {
-        self.begin_commit(means, (false, failures), then);
+        self.begin_commit(means, false, failures, then);
     }
 
     /// The same together with a flush: one device flush is enough for both.
@@ -56,13 +56,14 @@ impl<I: Io, T> Checksums<I, T> {
         failures: Failures,
         then: T,
     ) {
-        self.begin_commit(means, (true, failures), then);
+        self.begin_commit(means, true, failures, then);
     }
 
     fn begin_commit(
         &mut self,
         means: &mut Means<'_, I>,
-        (is_flush, failures): (bool, Failures),
+        is_flush: bool,
+        failures: Failures,
         then: T,
     ) {
         self.notice_failures();

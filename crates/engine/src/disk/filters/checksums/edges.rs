@@ -87,7 +87,7 @@ impl<I: Io, T> Checksums<I, T> {
             // Empty space stays empty, and what is known of the block stays known.
             return self.edge_done(means, then, edges);
         }
-        let sum = self.sum_with_kept((block.start, &old), block_checksum(&new));
+        let sum = self.sum_with_kept(block.start, &old, block_checksum(&new));
         let write = DataWrite { offset: block.start, payload: new.freeze(), durable: None };
         let request = Request::Write(write);
         self.below.begin(means, request, Then::WriteEdge { then, edges, block, sum });
@@ -99,7 +99,8 @@ impl<I: Io, T> Checksums<I, T> {
         means: &mut Means<'_, I>,
         then: T,
         edges: Box<Edges>,
-        (block, sum): (Range<u64>, u32),
+        block: Range<u64>,
+        sum: u32,
         outcome: Outcome,
     ) -> Option<End<T>> {
         match outcome {

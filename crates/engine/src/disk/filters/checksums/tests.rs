@@ -12,7 +12,8 @@ const B: u64 = BLOCK as u64;
 
 fn over(bench: &Bench) -> Checked {
     let store = ChecksumStore::new(Area::of(&Bench::superblock()), Recovered::default());
-    Checksums::new(bench.disk(), (None, ReplicaId(7)), Some(store))
+    let (file, layout, flushes) = bench.disk();
+    Checksums::new(file, layout, flushes, None, ReplicaId(7), Some(store))
 }
 
 /// All that is under way ends. Returns what has ended.

@@ -13,7 +13,8 @@ pub(in crate::primary) fn mirror(members: usize) -> MirrorPeers {
 
 /// A part that two members have to carry out, or one of them to read.
 pub(in crate::primary) fn part(action: PartAction<Bytes>) -> Part<Bytes> {
-    Part::new(RequestNumber(1), (0, &mirror(2)), 0, action, NOW)
+    let task = MirrorTask { mirror: 0, from: 0, action };
+    Part::new(RequestNumber(1), task, &mirror(2), NOW)
 }
 
 pub(in crate::primary) fn write(durable: bool) -> PartAction<Bytes> {
