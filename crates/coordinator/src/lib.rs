@@ -40,6 +40,6 @@ pub use records::{
 };
 pub use removed::RemovedNode;
 pub use store::{Store, StoreError};
-pub use task::{Step, Task, run};
+pub use task::{Task, TaskStep, run};
 pub use view_text::{ViewText, from_hex, to_hex};
 pub use wanted::{ByMount, NvmeKeys, Shown, WantedNbd, WantedNvme, WantedOn, Wish};

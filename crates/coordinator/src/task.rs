@@ -15,7 +15,7 @@ const MAX_ATTEMPTS: u32 = 32;
 
 /// What the driver of a task has to do next.
 #[derive(Debug)]
-pub enum Step {
+pub enum TaskStep {
     /// Read this in the task's snapshot (a new one if it has none), and pass it to [`Task::learn`].
     Read(Range),
     /// Commit this, and pass the outcome to [`Task::committed`]. The task's snapshot is over.
@@ -63,9 +63,9 @@ impl Task {
     }
 
     /// Goes on. `changes` is the [store's number](Store::changes).
-    pub fn next(&mut self, memory: &mut Memory, now: Moment, changes: u64) -> Step {
+    pub fn next(&mut self, memory: &mut Memory, now: Moment, changes: u64) -> TaskStep {
         if let Some(answer) = self.done.take() {
-            return Step::Answer(answer);
+            return TaskStep::Answer(answer);
         }
         memory.liveness.advance(now);
         if !std::mem::replace(&mut self.has_begun, true)
@@ -79,25 +79,27 @@ impl Task {
         let answer = match planned {
             Ok(Planned::Answer(answer)) => Some(answer),
             Ok(Planned::Again) => None,
-            Err(Halt::Read(range)) => return Step::Read(range),
-            Err(Halt::Content(why)) => return Step::Answer(Err(StoreError::Content(why))),
+            Err(Halt::Read(range)) => return TaskStep::Read(range),
+            Err(Halt::Content(why)) => return TaskStep::Answer(Err(StoreError::Content(why))),
         };
         let (commit, notes) = match transaction.finish() {
             Ok(finished) => finished,
-            Err(error) => return Step::Answer(Err(error)),
+            Err(error) => return TaskStep::Answer(Err(error)),
         };
         match (commit, answer) {
             (Some(commit), answer) => {
                 notes.iter().for_each(|note| memory.begin(note));
                 self.pending = Some((notes, answer));
-                Step::Commit(commit)
+                TaskStep::Commit(commit)
             }
             (None, Some(answer)) => {
                 notes.into_iter().for_each(|note| memory.remember(note, now));
-                Step::Answer(Ok(answer))
+                TaskStep::Answer(Ok(answer))
             }
             // An operation goes on only after a commit.
-            (None, None) => Step::Answer(Err(StoreError::Content("a change of nothing".into()))),
+            (None, None) => {
+                TaskStep::Answer(Err(StoreError::Content("a change of nothing".into())))
+            }
         }
     }
 
@@ -183,7 +185,7 @@ pub fn run<S: Store>(
     loop {
         let step = task.next(&mut lock(), now(), store.changes());
         match step {
-            Step::Read(range) => {
+            TaskStep::Read(range) => {
                 let taken = snapshot.take().map_or_else(|| store.snapshot(), Ok);
                 let read = taken.and_then(|mut taken| {
                     let read = store.read(&mut taken, &range)?;
@@ -192,12 +194,12 @@ pub fn run<S: Store>(
                 });
                 task.learn(range, read);
             }
-            Step::Commit(commit) => {
+            TaskStep::Commit(commit) => {
                 snapshot = None;
                 let outcome = store.commit(&commit);
                 task.committed(&mut lock(), now(), outcome);
             }
-            Step::Answer(answer) => return answer,
+            TaskStep::Answer(answer) => return answer,
         }
     }
 }

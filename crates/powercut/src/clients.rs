@@ -107,7 +107,7 @@ impl History {
     }
 
     /// Notes of each write when a flush that covers it was acknowledged, now that all is known.
-    pub fn settle(&mut self) {
+    pub fn note_flushes(&mut self) {
         self.flushes.sort_unstable();
         let mut first = Moment::MAX;
         for (_, ended) in self.flushes.iter_mut().rev() {

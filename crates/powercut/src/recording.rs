@@ -136,7 +136,7 @@ impl Cluster {
             let done = writer.join().map_err(|_| io::Error::other("a client has panicked"))?;
             history.add(done?);
         }
-        history.settle();
+        history.note_flushes();
         Ok(history)
     }
 }

@@ -62,7 +62,7 @@ pub fn play(input: &[u8]) {
     let mut bench = Bench::new(view, id);
     bench.step(PrimaryEvent::Start);
     if script.byte() < 224 {
-        bench.settle_in();
+        bench.go_well();
     }
     for _ in 0..MAX_STEPS {
         if script.is_over() {
@@ -100,7 +100,7 @@ impl Bench {
     }
 
     /// All goes well for a while, so that the primary serves, if it can.
-    fn settle_in(&mut self) {
+    fn go_well(&mut self) {
         let nothing = &mut Script::new(&[]);
         for _ in 0..64 {
             self.call_answered(nothing);
@@ -121,7 +121,7 @@ impl Bench {
             14 if script.is_rare() => self.give_up(script),
             14 => self.command(script),
             _ if script.is_rare() => self.coordinator.usurp(script),
-            _ => self.settle_in(),
+            _ => self.go_well(),
         }
     }
 

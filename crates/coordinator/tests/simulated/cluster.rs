@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_coordinator::liveness::Liveness;
 use evenkeel_coordinator::store::StoreError;
 use evenkeel_coordinator::{
-    Answer, Caller, Identity, Memory, Moment, Request, Step, Store, Task, found,
+    Answer, Caller, Identity, Memory, Moment, Request, Store, Task, TaskStep, found,
 };
 use evenkeel_core::{CoordinatorId, NodeId};
 
@@ -232,7 +232,7 @@ impl Cluster {
         let memory = &mut self.servers[running.server].memory;
         let mut answered = None;
         match running.task.next(memory, moment, changes) {
-            Step::Read(range) => {
+            TaskStep::Read(range) => {
                 let taken = running.snapshot.map_or_else(|| self.store.snapshot(), Ok);
                 let read = taken.and_then(|mut taken| {
                     running.snapshot = Some(taken);
@@ -243,13 +243,13 @@ impl Cluster {
                 }
                 running.task.learn(range, read);
             }
-            Step::Commit(commit) => {
+            TaskStep::Commit(commit) => {
                 running.snapshot = None;
                 self.store.set_tag(running.tag.clone());
                 let outcome = self.store.commit(&commit);
                 running.task.committed(memory, moment, outcome);
             }
-            Step::Answer(answer) => answered = Some(answer),
+            TaskStep::Answer(answer) => answered = Some(answer),
         }
         self.judge()?;
         let Some(answer) = answered else { return Ok(None) };

@@ -54,7 +54,7 @@ pub struct Received {
 
 /// What is to be done after one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum TlsStep {
     /// Another one.
     Again,
     /// Wait for more ciphertext.
@@ -144,9 +144,9 @@ impl Tls {
                     received.taken += taken;
                     received.filled += filled;
                     match step {
-                        Step::Again => continue,
-                        Step::Wait => self.refuse_spanning(&cipher[received.taken..]),
-                        Step::Closed => Ok(()),
+                        TlsStep::Again => continue,
+                        TlsStep::Wait => self.refuse_spanning(&cipher[received.taken..]),
+                        TlsStep::Closed => Ok(()),
                     }
                 }
                 Err(error) => Err(error),
@@ -185,7 +185,11 @@ impl Tls {
         count
     }
 
-    fn step(&mut self, cipher: &mut [u8], plain: &mut [u8]) -> Result<(usize, usize, Step), Error> {
+    fn step(
+        &mut self,
+        cipher: &mut [u8],
+        plain: &mut [u8],
+    ) -> Result<(usize, usize, TlsStep), Error> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -202,7 +206,7 @@ impl Tls {
         let filled = sink.filled;
         match step {
             Ok(step) => {
-                self.is_closed |= step == Step::Closed;
+                self.is_closed |= step == TlsStep::Closed;
                 Ok((taken, filled, step))
             }
             Err(error) => {
@@ -295,7 +299,7 @@ impl Tls {
             return Err(self.failed.clone().unwrap_or(Error::HandshakeNotComplete));
         }
         // What is complete has been taken by `receive`.
-        while self.step(&mut [], &mut [])?.2 == Step::Again {}
+        while self.step(&mut [], &mut [])?.2 == TlsStep::Again {}
         Ok(())
     }
 
@@ -358,7 +362,7 @@ fn take<D>(
     status: UnbufferedStatus<'_, '_, D>,
     sink: &mut Sink<'_>,
     queued: &mut Vec<u8>,
-) -> (usize, Result<Step, Error>) {
+) -> (usize, Result<TlsStep, Error>) {
     let mut discard = status.discard;
     let step = match status.state {
         Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
@@ -368,17 +372,19 @@ fn take<D>(
                     sink.put(record.payload);
                 }
                 Some(Err(error)) => break Err(error),
-                None => break Ok(Step::Again),
+                None => break Ok(TlsStep::Again),
             }
         },
         Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, queued),
         // It is in `queued`, from which everything is sent in its order.
         Ok(ConnectionState::TransmitTlsData(transmit)) => {
             transmit.done();
-            Ok(Step::Again)
+            Ok(TlsStep::Again)
         }
-        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(Step::Wait),
-        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Step::Closed),
+        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => {
+            Ok(TlsStep::Wait)
+        }
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(TlsStep::Closed),
         // Data before the handshake's end is never offered, nor asked for.
         Ok(_) => Err(Error::General("an unknown state".into())),
         Err(error) => Err(error),
@@ -386,13 +392,13 @@ fn take<D>(
     (discard, step)
 }
 
-fn encode<D>(data: &mut EncodeTlsData<'_, D>, queued: &mut Vec<u8>) -> Result<Step, Error> {
+fn encode<D>(data: &mut EncodeTlsData<'_, D>, queued: &mut Vec<u8>) -> Result<TlsStep, Error> {
     let before = queued.len();
     loop {
         match data.encode(&mut queued[before..]) {
             Ok(written) => {
                 queued.truncate(before + written);
-                return Ok(Step::Again);
+                return Ok(TlsStep::Again);
             }
             Err(EncodeError::InsufficientSize(needed)) => {
                 queued.resize(before + needed.required_size, 0);

@@ -153,7 +153,7 @@ impl Controller {
         if self.queues.has_ended() {
             self.end();
         }
-        self.settle();
+        self.finish_waiting();
     }
 
     /// Ends the association: no command is answered any more.
@@ -265,7 +265,7 @@ impl Controller {
     }
 
     /// Goes on with what waited for the end of queues.
-    fn settle(&mut self) {
+    fn finish_waiting(&mut self) {
         if self.queues.are_idle() {
             self.properties.reset_done();
         }

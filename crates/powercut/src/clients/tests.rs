@@ -5,7 +5,7 @@ fn history() -> History {
     let write = |stamp, begun, acknowledged| Written { stamp, begun, acknowledged, flushed: None };
     let writes = vec![write(1, 10, Some(11)), write(2, 20, Some(21)), write(3, 30, None)];
     let mut history = History { blocks: HashMap::from([(7, writes)]), flushes: vec![(12, 15)] };
-    history.settle();
+    history.note_flushes();
     history
 }
 
@@ -40,7 +40,7 @@ fn before_the_flush_was_acknowledged_nothing_is_promised() {
 fn of_several_flushes_the_first_answer_counts() {
     let mut history = history();
     history.flushes = vec![(13, 40), (14, 18), (2, 12)];
-    history.settle();
+    history.note_flushes();
     assert_eq!(
         history.blocks[&7].iter().map(|w| w.flushed).collect::<Vec<_>>(),
         [Some(18), None, None]

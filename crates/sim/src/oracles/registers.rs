@@ -14,7 +14,7 @@
 //!   read as they are: under A and B all of them (the dead primary may have acknowledged what
 //!   nobody else has), under C those in sectors that a machine crash of an in-sync replica took
 //!   back (`lost`). From then on they count as unanswered.
-//! - What the new primary finds is settled by its first read of a sector: another content that is
+//! - What the new primary finds is fixed by its first read of a sector: another content that is
 //!   older than it may not appear later. What was sent to an ended primary after that, never.
 //!
 //! With several primaries at once (see [`Registers::share`]) clients see to it that no two of them
@@ -66,8 +66,8 @@ struct Cluster {
 #[derive(Debug, Clone, Default)]
 struct Sector {
     clusters: Vec<Cluster>,
-    /// By which primary's reads the content was settled, and what it is.
-    settled: Option<(usize, Cell)>,
+    /// By which primary's reads the content was fixed, and what it is.
+    fixed: Option<(usize, Cell)>,
 }
 
 /// A read that has ended, for [`Registers::read`].
@@ -274,7 +274,7 @@ impl Registers {
             };
         }
         if !self.is_shared {
-            self.check_settled(sector, cell, read)?;
+            self.check_fixed(sector, cell, read)?;
         }
         if cell == ZERO {
             return self.read_zero(sector, read);
@@ -438,8 +438,8 @@ impl Registers {
         Err(self.stale(sector, ZERO, newest.unwrap_or(0), read))
     }
 
-    /// What an earlier primary left behind is settled by the first read of the one after it.
-    fn check_settled(&mut self, sector: u32, cell: Cell, read: Read) -> Result<(), Violation> {
+    /// What an earlier primary left behind is fixed by the first read of the one after it.
+    fn check_fixed(&mut self, sector: u32, cell: Cell, read: Read) -> Result<(), Violation> {
         let writes = &self.sectors[sector as usize].clusters;
         let own = match cell {
             ZERO => writes.iter().any(|c| {
@@ -451,19 +451,19 @@ impl Registers {
         if own {
             return Ok(());
         }
-        match self.sectors[sector as usize].settled {
-            Some((primary, settled)) if primary == read.primary && settled != cell => {
+        match self.sectors[sector as usize].fixed {
+            Some((primary, fixed)) if primary == read.primary && fixed != cell => {
                 Err(Violation::new(
                     "I2",
                     format!(
                         "a read of sector {sector} returned {}, but an earlier read by the same primary found {} there; what an ended primary left behind changed afterwards",
                         self.name(cell),
-                        self.name(settled)
+                        self.name(fixed)
                     ),
                 ))
             }
             _ => {
-                self.sectors[sector as usize].settled = Some((read.primary, cell));
+                self.sectors[sector as usize].fixed = Some((read.primary, cell));
                 Ok(())
             }
         }

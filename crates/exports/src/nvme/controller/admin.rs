@@ -108,7 +108,7 @@ impl Controller {
                         self.has_changed = false;
                     }
                 }
-                self.settle();
+                self.finish_waiting();
                 Ok(Done::Result(0))
             }
         }

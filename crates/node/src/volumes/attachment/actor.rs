@@ -189,16 +189,16 @@ impl Turn {
         Ok(earlier)
     }
 
-    /// See [`Lifecycle::settle`].
+    /// See [`Lifecycle::establish`].
     #[must_use]
-    pub(super) fn settle(&self, attached: &Attached) -> bool {
-        self.step(|machine| machine.settle(attached.primary.incarnation))
+    pub(super) fn establish(&self, attached: &Attached) -> bool {
+        self.step(|machine| machine.establish(attached.primary.incarnation))
     }
 
-    /// See [`Lifecycle::settle_lacking`].
+    /// See [`Lifecycle::establish_lacking`].
     #[must_use]
-    pub(super) fn settle_lacking(&self, attached: &Attached, why: &str) -> bool {
-        self.step(|machine| machine.settle_lacking(attached.primary.incarnation, why))
+    pub(super) fn establish_lacking(&self, attached: &Attached, why: &str) -> bool {
+        self.step(|machine| machine.establish_lacking(attached.primary.incarnation, why))
     }
 
     /// See [`Lifecycle::device`].

@@ -187,12 +187,12 @@ async fn try_once(
     let (id, incarnation) = (node.identity.node, Incarnation(how.incarnation));
     *last = Some(PrimaryId { node: id, incarnation });
     let shown = show(node, &turn, &attached, how.shown(), *last).await;
-    let is_settled = match &shown {
-        Ok(()) => turn.settle(&attached),
-        Err(error) => turn.settle_lacking(&attached, &error.why),
+    let is_established = match &shown {
+        Ok(()) => turn.establish(&attached),
+        Err(error) => turn.establish_lacking(&attached, &error.why),
     };
-    if !is_settled {
-        return Err(start::not_settled(node, &turn, &attached, &what).await.into());
+    if !is_established {
+        return Err(start::not_established(node, &turn, &attached, &what).await.into());
     }
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());

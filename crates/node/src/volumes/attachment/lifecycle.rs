@@ -159,9 +159,17 @@ impl Lifecycle {
             return Err(NotOpened::Listed);
         }
         let (name, seen) = (name.to_owned(), Seen::NEW);
-        let (settled, lacks, clearing, replaced) = (None, String::new(), None, None);
-        self.attachment =
-            Some(Attachment { primary, name, purpose, seen, settled, lacks, clearing, replaced });
+        let (established, lacks, clearing, replaced) = (None, String::new(), None, None);
+        self.attachment = Some(Attachment {
+            primary,
+            name,
+            purpose,
+            seen,
+            established,
+            lacks,
+            clearing,
+            replaced,
+        });
         Ok(())
     }
 
@@ -243,10 +251,12 @@ impl Lifecycle {
     fn show(&mut self, primary: Incarnation, change: impl FnOnce(&mut Seen, &mut Shown)) {
         let Some(attachment) = self.of(primary) else { return };
         // What else it lacks it is still to be shown by.
-        let mut meant = attachment.settled.clone().unwrap_or_default();
+        let mut meant = attachment.established.clone().unwrap_or_default();
         change(&mut attachment.seen, &mut meant);
-        if attachment.seen.phase == Phase::Attached && attachment.settled.as_ref() != Some(&meant) {
-            attachment.settled = Some(meant);
+        if attachment.seen.phase == Phase::Attached
+            && attachment.established.as_ref() != Some(&meant)
+        {
+            attachment.established = Some(meant);
             self.untold = true;
         }
     }
@@ -254,25 +264,25 @@ impl Lifecycle {
     /// It is shown as it is meant to be from now on, and stays attached. Returns false if its
     /// primary does not serve any more.
     #[must_use]
-    pub(super) fn settle(&mut self, primary: Incarnation) -> bool {
+    pub(super) fn establish(&mut self, primary: Incarnation) -> bool {
         let mut shown = self.seen().map(Seen::shown).unwrap_or_default();
         if let Some(Purpose::Use(asked)) = self.of(primary).map(|it| &it.purpose) {
             shown.by_mount = asked.by_mount.filter(|_| shown.device);
         }
-        self.settle_as(primary, shown)
+        self.establish_as(primary, shown)
     }
 
     /// The same, though it is not shown by all that was asked for, and why: the rest is tried until
     /// it is.
     #[must_use]
-    pub(super) fn settle_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
+    pub(super) fn establish_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
         let Purpose::Use(asked) = attachment.purpose.clone() else { return false };
         why.clone_into(&mut attachment.lacks);
-        self.settle_as(primary, asked)
+        self.establish_as(primary, asked)
     }
 
-    fn settle_as(&mut self, primary: Incarnation, meant: Shown) -> bool {
+    fn establish_as(&mut self, primary: Incarnation, meant: Shown) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
         let Purpose::Use(asked) = &attachment.purpose else { return false };
         match attachment.seen.phase {
@@ -281,7 +291,7 @@ impl Lifecycle {
             _ => return false,
         }
         let is_untold = *asked != meant;
-        attachment.settled = Some(meant);
+        attachment.established = Some(meant);
         self.awaited = None;
         self.untold |= is_untold;
         true
@@ -349,7 +359,9 @@ impl Lifecycle {
 
     /// It is to be attached here again, as soon as it may. Not if it is attached.
     pub(super) fn await_again(&mut self, how: Wanted, why: &str) {
-        if self.closing.is_none() && !self.attachment.as_ref().is_some_and(Attachment::is_settled) {
+        if self.closing.is_none()
+            && !self.attachment.as_ref().is_some_and(Attachment::is_established)
+        {
             self.awaited = Some(Awaited { how, why: why.to_owned() });
         }
     }
@@ -403,9 +415,9 @@ impl Lifecycle {
         if self.is_kept() {
             return None;
         }
-        let settled =
-            |it: &Attachment| it.settled.clone().filter(|_| it.seen.phase == Phase::Attached);
-        Some(self.attachment.as_ref().and_then(settled))
+        let established =
+            |it: &Attachment| it.established.clone().filter(|_| it.seen.phase == Phase::Attached);
+        Some(self.attachment.as_ref().and_then(established))
     }
 
     /// The coordinator knows.
@@ -416,9 +428,9 @@ impl Lifecycle {
     /// What a swap of the view says of where it is wanted, if the next view has its primary or not.
     pub(super) fn wish(&self, has_primary: bool) -> Wish {
         match &self.attachment {
-            Some(Attachment { purpose: Purpose::Use(asked), settled, .. }) => {
+            Some(Attachment { purpose: Purpose::Use(asked), established, .. }) => {
                 match (has_primary, self.is_kept()) {
-                    (true, _) => Wish::Here(settled.as_ref().unwrap_or(asked).clone()),
+                    (true, _) => Wish::Here(established.as_ref().unwrap_or(asked).clone()),
                     (false, true) => Wish::AsBefore,
                     (false, false) => Wish::NoMore,
                 }
@@ -465,7 +477,7 @@ impl Lifecycle {
 
     /// How it is meant to be shown, once it is attached.
     pub(super) fn meant(&self) -> Option<Shown> {
-        self.attachment.as_ref().and_then(|it| it.settled.clone())
+        self.attachment.as_ref().and_then(|it| it.established.clone())
     }
 
     pub(super) const fn earlier(&self) -> Earlier {
@@ -565,7 +577,7 @@ impl Lifecycle {
         }
         debug_assert!(!self.is_to_be_tried() || self.is_tried, "nobody tries: {self:?}");
         debug_assert!(
-            attached.is_none_or(|it| it.is_settled() || phase != Some(Phase::Attached)),
+            attached.is_none_or(|it| it.is_established() || phase != Some(Phase::Attached)),
             "it is attached, and not known how: {self:?}"
         );
         debug_assert!(

@@ -249,21 +249,21 @@ pub(in crate::volumes) async fn alive(
 ///
 /// # Errors
 /// If it has.
-pub(in crate::volumes) async fn settle(
+pub(in crate::volumes) async fn establish(
     node: &Arc<Node>,
     turn: &Turn,
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<(), ApiError> {
-    match turn.settle(attached) {
+    match turn.establish(attached) {
         true => Ok(()),
-        false => Err(not_settled(node, turn, attached, what).await),
+        false => Err(not_established(node, turn, attached, what).await),
     }
 }
 
 /// Why a volume that was shown does not stay attached: its primary has ended. What served it is
 /// taken away.
-pub(super) async fn not_settled(
+pub(super) async fn not_established(
     node: &Arc<Node>,
     turn: &Turn,
     attached: &Arc<Attached>,

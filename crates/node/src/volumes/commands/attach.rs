@@ -16,7 +16,7 @@ use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::{device_error, make_device, place};
 use crate::volumes::attachment::end::end;
 use crate::volumes::attachment::lifecycle::Phase;
-use crate::volumes::attachment::start::{alive, settle, start};
+use crate::volumes::attachment::start::{alive, establish, start};
 use crate::volumes::attachment::{export, wanted};
 use crate::volumes::lookup::{find, named};
 use crate::volumes::{Attached, status};
@@ -70,7 +70,7 @@ pub async fn attach(
         turn.for_mount(&attached, request.for_mount);
     }
     show(node, &turn, &attached, &request, &what).await?;
-    settle(node, &turn, &attached, &what).await?;
+    establish(node, &turn, &attached, &what).await?;
     turn.save().await;
     wanted::changed(node, &turn).await;
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;

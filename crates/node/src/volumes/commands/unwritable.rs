@@ -17,7 +17,7 @@ use crate::cluster;
 use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::lookup::place_of;
-use crate::volumes::status::risks::{self, Settled};
+use crate::volumes::status::risks::{self, Lasting};
 
 /// The pause between two questions of what is wrong with replicas.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -37,7 +37,7 @@ pub async fn watch(node: Arc<Node>) {
     }
 }
 
-async fn see_to(node: Arc<Node>, attached: Arc<Attached>, known: Arc<Settled>) {
+async fn see_to(node: Arc<Node>, attached: Arc<Attached>, known: Arc<Lasting>) {
     // Without the coordinator nobody can leave, and requests would wait for that.
     if known.unwritable.is_empty()
         || attached.phase().is_opening()
@@ -69,7 +69,7 @@ async fn leave(node: &Node, attached: &Attached, replica: ReplicaId) {
 
 /// The replicas that are to leave: in-sync ones that can't be written, if each mirror has an
 /// in-sync one besides that answers, lacks nothing and is well.
-fn leaving(primary: &PrimaryStatus, known: &Settled) -> Vec<ReplicaId> {
+fn leaving(primary: &PrimaryStatus, known: &Lasting) -> Vec<ReplicaId> {
     let Some(view) = primary.view.as_ref().filter(|_| primary.serving) else { return Vec::new() };
     let answers = |id: ReplicaId| {
         let mut peers = primary.replicas.iter();

@@ -21,11 +21,11 @@ use crate::volumes::{Attached, lock};
 /// For so long a disk has to be heard to be unwritable, without a break, before anything follows
 /// from it. Others may have failed from the same cause: by then each node has looked at its disks
 /// and was asked.
-const SETTLED: Duration = Duration::from_secs(10);
+const LASTING: Duration = Duration::from_secs(10);
 
 /// Replicas that are to leave for their disks, and those beside which they may.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(in crate::volumes) struct Settled {
+pub(in crate::volumes) struct Lasting {
     /// Their disks can't be written, and that is no news.
     pub(in crate::volumes) unwritable: BTreeSet<ReplicaId>,
     /// Their nodes have just said that nothing is wrong with them.
@@ -86,11 +86,11 @@ impl Risks {
     }
 
     /// What is certain enough for replicas to leave.
-    fn settled(&self, now: Instant) -> Settled {
+    fn lasting(&self, now: Instant) -> Lasting {
         let known = lock(&self.0);
-        let is_old = |since: &Instant| now.duration_since(*since) >= SETTLED;
+        let is_old = |since: &Instant| now.duration_since(*since) >= LASTING;
         let unwritable = known.unwritable.iter().filter(|(_, since)| is_old(since));
-        Settled { unwritable: unwritable.map(|(id, _)| *id).collect(), well: known.well.clone() }
+        Lasting { unwritable: unwritable.map(|(id, _)| *id).collect(), well: known.well.clone() }
     }
 }
 
@@ -102,7 +102,7 @@ struct Asked {
 }
 
 /// Asks once for the replicas of all volumes that are attached here, and tells what is news.
-pub(in crate::volumes) async fn look(node: &Arc<Node>) -> Settled {
+pub(in crate::volumes) async fn look(node: &Arc<Node>) -> Lasting {
     let attached = node.volumes.all();
     let replicas: Vec<_> = attached.iter().flat_map(|attached| replicas(attached)).collect();
     let asked = Asked { here: node.identity.node, replicas };
@@ -116,7 +116,7 @@ pub(in crate::volumes) async fn look(node: &Arc<Node>) -> Settled {
     for replica in node.volumes.risks.note(&asked, &heard, now) {
         tell(node, &attached, replica);
     }
-    node.volumes.risks.settled(now)
+    node.volumes.risks.lasting(now)
 }
 
 /// The replicas of a volume, and their nodes.

@@ -157,7 +157,7 @@ fn a_crash_may_take_back_only_what_no_flush_covers() {
 }
 
 #[test]
-fn what_a_takeover_found_is_settled() {
+fn what_a_takeover_found_is_fixed() {
     let mut history = History::new();
     let old = history.write(0);
     let unanswered = history.begin(0, false);

@@ -6,7 +6,9 @@ use core::ops::Range;
 use super::Requests;
 use super::exclusions::Exclusion;
 use super::ranges::Holder;
-use super::table::{Answer, Asked, Client, Failed, Next, Origin, RequestLock, RequestNumber, Step};
+use super::table::{
+    Answer, Asked, Client, Failed, Next, Origin, RequestLock, RequestNumber, RequestStep,
+};
 use crate::operation::{Operation, RequestError};
 use crate::payload::Payload;
 use crate::primary::io::Lower;
@@ -166,14 +168,14 @@ impl<P: Payload> Requests<P> {
         number: RequestNumber,
     ) -> Option<Operation<P>> {
         match self.table.go_on(number) {
-            Step::Compare(comparison) => self.compare(cx, number, comparison),
-            Step::Send(operation) => {
+            RequestStep::Compare(comparison) => self.compare(cx, number, comparison),
+            RequestStep::Send(operation) => {
                 if self.refuse_reserved(cx, lower, number, &operation) {
                     return None;
                 }
                 self.read_to_compare(lower, number, operation)
             }
-            Step::Nothing => None,
+            RequestStep::Nothing => None,
         }
     }
 

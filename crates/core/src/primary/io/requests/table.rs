@@ -76,7 +76,7 @@ pub(super) enum RequestLock {
 
 /// What a request does next.
 #[derive(Debug)]
-pub(super) enum Step<P> {
+pub(super) enum RequestStep<P> {
     /// It has its range when this is sent.
     Send(Operation<P>),
     /// What there is has been read when this compares it.
@@ -91,7 +91,7 @@ struct Request<P> {
     /// Whom to answer; `None` once answered, and for those of the primary itself.
     client: Option<Client>,
     origin: Origin,
-    next: Step<P>,
+    next: RequestStep<P>,
     lock: RequestLock,
     /// Whether its owner ends it, and not its last part: a check has several rounds of parts.
     is_kept: bool,
@@ -177,7 +177,7 @@ impl<P: Payload> RequestTable<P> {
         operation: Operation<P>,
         lock: RequestLock,
     ) {
-        let next = Step::Send(operation);
+        let next = RequestStep::Send(operation);
         self.under_way.insert(number, Request { client, origin, next, lock, ..Request::new() });
     }
 
@@ -208,10 +208,11 @@ impl<P: Payload> RequestTable<P> {
 
     /// A request has its range, or has read what it is to compare: what it does now. Nothing if it
     /// was given up after it had its range.
-    pub fn go_on(&mut self, number: RequestNumber) -> Step<P> {
+    pub fn go_on(&mut self, number: RequestNumber) -> RequestStep<P> {
         let request = self.under_way.get_mut(&number);
-        request
-            .map_or(Step::Nothing, |request| core::mem::replace(&mut request.next, Step::Nothing))
+        request.map_or(RequestStep::Nothing, |request| {
+            core::mem::replace(&mut request.next, RequestStep::Nothing)
+        })
     }
 
     /// Parts of it are sent: these many.
@@ -233,7 +234,7 @@ impl<P: Payload> RequestTable<P> {
     /// What its parts read now is to be compared.
     pub fn will_compare(&mut self, number: RequestNumber, comparison: Comparison<P>) {
         if let Some(request) = self.known(number) {
-            request.next = Step::Compare(comparison);
+            request.next = RequestStep::Compare(comparison);
         }
     }
 
@@ -357,9 +358,9 @@ impl<P: Payload> RequestTable<P> {
     pub fn fail(&mut self, number: RequestNumber, error: RequestError) -> Option<(Client, Failed)> {
         let request = self.known(number)?;
         let client = request.client.take()?;
-        let failed = match core::mem::replace(&mut request.next, Step::Nothing) {
-            Step::Send(_) => Failed::Unsent,
-            Step::Compare(_) | Step::Nothing => Failed::Sent,
+        let failed = match core::mem::replace(&mut request.next, RequestStep::Nothing) {
+            RequestStep::Send(_) => Failed::Unsent,
+            RequestStep::Compare(_) | RequestStep::Nothing => Failed::Sent,
         };
         request.error = Some(error);
         Some((client, failed))
@@ -408,7 +409,7 @@ impl<P: Payload> RequestTable<P> {
     /// Whether nothing of a request was sent yet, or only the read of what it is to compare.
     pub fn changes_nothing_yet(&self, number: RequestNumber) -> bool {
         let request = self.under_way.get(&number);
-        request.is_some_and(|request| !matches!(request.next, Step::Nothing))
+        request.is_some_and(|request| !matches!(request.next, RequestStep::Nothing))
     }
 
     /// Whether every member has carried out a part of what it sends now.
@@ -435,7 +436,7 @@ impl<P: Payload> RequestTable<P> {
     /// Those that were not sent yet.
     pub fn unsent(&self) -> impl Iterator<Item = RequestNumber> {
         let requests = self.under_way.iter();
-        let unsent = requests.filter(|(_, request)| matches!(request.next, Step::Send(_)));
+        let unsent = requests.filter(|(_, request)| matches!(request.next, RequestStep::Send(_)));
         unsent.map(|(number, _)| *number)
     }
 
@@ -445,7 +446,7 @@ impl<P: Payload> RequestTable<P> {
     }
 }
 
-impl<P> Step<P> {
+impl<P> RequestStep<P> {
     const fn is_comparison(&self) -> bool {
         matches!(self, Self::Compare(_))
     }
@@ -456,7 +457,7 @@ impl<P> Request<P> {
         Self {
             client: None,
             origin: Origin::ITSELF,
-            next: Step::Nothing,
+            next: RequestStep::Nothing,
             lock: RequestLock::None,
             is_kept: false,
             unanswered: 0,
@@ -474,7 +475,7 @@ impl<P> Request<P> {
     }
 
     fn is_over(&self) -> bool {
-        !self.has_parts() && !self.is_kept && matches!(self.next, Step::Nothing)
+        !self.has_parts() && !self.is_kept && matches!(self.next, RequestStep::Nothing)
     }
 
     fn outcome(&mut self) -> Result<Reply<P>, RequestError> {

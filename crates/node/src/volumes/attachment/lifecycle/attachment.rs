@@ -89,7 +89,7 @@ pub(super) struct Attachment {
     pub(super) purpose: Purpose,
     pub(super) seen: Seen,
     /// How it is meant to be shown, once it is attached.
-    pub(super) settled: Option<Shown>,
+    pub(super) established: Option<Shown>,
     /// Why it is not shown so, as a sentence.
     pub(super) lacks: String,
     /// Who takes away what served it.
@@ -103,24 +103,25 @@ impl Attachment {
         matches!(self.purpose, Purpose::Use(_))
     }
 
-    pub(super) const fn is_settled(&self) -> bool {
-        self.settled.is_some()
+    pub(super) const fn is_established(&self) -> bool {
+        self.established.is_some()
     }
 
     /// What it is not shown by, though it is meant to be. `None`: it is attached, and shown as it
     /// is meant to be; or it is not attached.
     pub(super) fn lacking(&self) -> Option<Shown> {
-        let settled = self.settled.as_ref().filter(|_| self.seen.phase == Phase::Attached)?;
-        let device = settled.device && self.seen.device.is_none();
-        let nbd = settled.nbd.clone().filter(|_| self.seen.nbd.is_none());
-        let nvme = settled.nvme.clone().filter(|_| self.seen.nvme.is_none());
+        let established =
+            self.established.as_ref().filter(|_| self.seen.phase == Phase::Attached)?;
+        let device = established.device && self.seen.device.is_none();
+        let nbd = established.nbd.clone().filter(|_| self.seen.nbd.is_none());
+        let nvme = established.nvme.clone().filter(|_| self.seen.nvme.is_none());
         let lacks = device || nbd.is_some() || nvme.is_some();
         lacks.then_some(Shown { device, nbd, nvme, by_mount: None })
     }
 
     /// How it is attached again, if it stays attached.
     pub(super) fn wanted(&self, volume: VolumeId) -> Option<Wanted> {
-        let shown = self.settled.clone()?;
+        let shown = self.established.clone()?;
         let wanted = Wanted::new(volume.to_string(), self.name.clone(), self.primary.0, shown);
         Some(Wanted { replaced: self.replaced.clone(), ..wanted })
     }

@@ -42,7 +42,7 @@ fn serving() -> (Lifecycle, TurnId) {
 fn attached() -> Lifecycle {
     let (mut machine, turn) = serving();
     machine.export(ONE, Some(NBD));
-    assert!(machine.settle(ONE));
+    assert!(machine.establish(ONE));
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Save]);
     machine.take_kept();
@@ -245,7 +245,7 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     machine.made(Incarnation(2), true);
     machine.serves(Incarnation(2), None);
     machine.export(Incarnation(2), Some(NBD));
-    assert!(machine.settle(Incarnation(2)) && machine.settle(Incarnation(2)));
+    assert!(machine.establish(Incarnation(2)) && machine.establish(Incarnation(2)));
     assert!(!machine.next_try());
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Save]);
@@ -257,9 +257,9 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     }
     let (mut machine, _) = serving();
     assert!(!machine.ended(ONE, EndReason::Evicted, "it was not attached yet"));
-    assert!(!machine.settle(ONE), "it has ended");
+    assert!(!machine.establish(ONE), "it has ended");
     machine.cleared();
-    assert!(!machine.settle(ONE), "it is not there");
+    assert!(!machine.establish(ONE), "it is not there");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn what_cannot_be_shown_is_not_remembered() {
     machine.serves(ONE, None);
     assert_eq!(machine.take_kept(), Kept::default(), "not before it is attached");
     assert_eq!(machine.wish(true), Wish::Here(BY_NBD));
-    assert!(machine.settle(ONE), "its export could not be made");
+    assert!(machine.establish(ONE), "its export could not be made");
     assert!(machine.is_untold(), "the view's swap has said otherwise");
     assert_eq!(machine.news(), Some(Some(NOT_SHOWN)));
     assert_eq!(machine.take_kept().remembered, Some(wanted(1, NOT_SHOWN)));
@@ -319,7 +319,7 @@ fn lacking() -> (Lifecycle, TurnId) {
     machine.open(ONE, "web", Purpose::Use(BOTH)).unwrap();
     machine.made(ONE, true);
     machine.serves(ONE, None);
-    assert!(machine.settle_lacking(ONE, "the path is taken"));
+    assert!(machine.establish_lacking(ONE, "the path is taken"));
     assert!(!machine.is_untold(), "the view's swap has said so");
     assert_eq!(machine.take_kept().remembered, Some(wanted(1, BOTH)), "nothing is forgotten");
     (machine, turn)
@@ -392,7 +392,7 @@ fn hosts_of_nvme_are_known_from_the_restart_until_the_detach() {
     machine.made(ONE, true);
     machine.serves(ONE, None);
     machine.export(ONE, Some(NBD));
-    assert!(machine.settle_lacking(ONE, "no address"));
+    assert!(machine.establish_lacking(ONE, "no address"));
     assert_eq!(machine.nvme_hosts(), Some(nvme.hosts.clone()), "it is missing");
     assert_eq!(machine.lacking().unwrap().missing, Shown { nvme: Some(nvme.clone()), ..NOT_SHOWN });
     machine.export_nvme(ONE, Some(nvme.clone()));
@@ -438,7 +438,7 @@ fn what_is_attached_in_passing_leaves_nothing_behind() {
     machine.made(ONE, true);
     machine.serves(ONE, None);
     assert_eq!((machine.wish(true), machine.wish(false)), (Wish::AsBefore, Wish::AsBefore));
-    assert!(!machine.settle(ONE));
+    assert!(!machine.establish(ONE));
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::End]);
     machine.ended(ONE, EndReason::DetachedUnclean, "why");
@@ -453,7 +453,7 @@ fn there_is_one_attachment_at_a_time() {
     machine.cleared();
     assert_eq!(phase(&machine), Some(Phase::Serving), "it is not over");
     machine.await_again(wanted(3, BY_NBD), "why");
-    assert!(machine.settle(ONE));
+    assert!(machine.establish(ONE));
     assert!(machine.awaited().is_none());
     machine.await_again(wanted(3, BY_NBD), "why");
     assert!(machine.awaited().is_none(), "it is attached");
@@ -550,7 +550,7 @@ fn what_a_mount_has_made_is_remembered_as_long_as_it_is_there() {
     machine.serves(ONE, None);
     machine.for_mount(ONE, true);
     machine.device(ONE, device());
-    assert!(machine.settle(ONE));
+    assert!(machine.establish(ONE));
     assert_eq!(machine.meant(), Some(asked.clone()));
     assert!(!machine.is_untold(), "the view's swap has said so");
     machine.export(ONE, Some(NBD));

@@ -46,10 +46,10 @@ fn primary(mirrors: &[&[(u128, bool, bool)]]) -> PrimaryStatus {
 }
 
 /// Of all replicas that can be written it was heard that they are well.
-fn known(primary: &PrimaryStatus, unwritable: &[u128]) -> Settled {
+fn known(primary: &PrimaryStatus, unwritable: &[u128]) -> Lasting {
     let unwritable: BTreeSet<ReplicaId> = unwritable.iter().copied().map(ReplicaId).collect();
     let all = primary.replicas.iter().map(|peer| peer.replica);
-    Settled { well: all.filter(|id| !unwritable.contains(id)).collect(), unwritable }
+    Lasting { well: all.filter(|id| !unwritable.contains(id)).collect(), unwritable }
 }
 
 fn leaves(mirrors: &[&[(u128, bool, bool)]], unwritable: &[u128]) -> Vec<u128> {

@@ -29,14 +29,14 @@ fn a_disk_that_cannot_be_written_counts_when_that_was_heard_for_a_while() {
     let begin = Instant::now();
     let told = || heard([true, true], &[]).with_risks([(ReplicaId(12), read_only())].into_iter());
     risks.note(&asked(), &told(), begin);
-    let unwritable = |now| risks.settled(now).unwritable;
-    assert_eq!(risks.settled(begin).well, [ReplicaId(11)].into());
+    let unwritable = |now| risks.lasting(now).unwritable;
+    assert_eq!(risks.lasting(begin).well, [ReplicaId(11)].into());
     assert_eq!(unwritable(begin), [].into());
-    risks.note(&asked(), &told(), begin + SETTLED);
-    assert_eq!(unwritable(begin + SETTLED), [ReplicaId(12)].into());
-    risks.note(&asked(), &heard([true, true], &[]), begin + SETTLED);
-    risks.note(&asked(), &told(), begin + SETTLED);
-    assert_eq!(unwritable(begin + SETTLED), [].into(), "it was well meanwhile");
+    risks.note(&asked(), &told(), begin + LASTING);
+    assert_eq!(unwritable(begin + LASTING), [ReplicaId(12)].into());
+    risks.note(&asked(), &heard([true, true], &[]), begin + LASTING);
+    risks.note(&asked(), &told(), begin + LASTING);
+    assert_eq!(unwritable(begin + LASTING), [].into(), "it was well meanwhile");
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn what_was_not_heard_this_time_is_evidence_for_nothing() {
     let begin = Instant::now();
     let told = heard([true, true], &[]).with_risks([(ReplicaId(12), read_only())].into_iter());
     risks.note(&asked(), &told, begin);
-    risks.note(&asked(), &heard([true, false], &[11]), begin + SETTLED);
-    assert_eq!(risks.settled(begin + SETTLED), Settled::default());
+    risks.note(&asked(), &heard([true, false], &[11]), begin + LASTING);
+    assert_eq!(risks.lasting(begin + LASTING), Lasting::default());
 }
 
 #[test]
@@ -95,5 +95,5 @@ fn of_its_own_replicas_a_node_keeps_no_old_answer() {
     let asked = Asked { here: NODES.1, ..asked() };
     assert_eq!(risks.note(&asked, &told, Instant::now()), []);
     assert_eq!(risks.unserved(ReplicaId(12)), None);
-    assert_eq!(risks.settled(Instant::now()).well, [ReplicaId(11)].into(), "but it is not well");
+    assert_eq!(risks.lasting(Instant::now()).well, [ReplicaId(11)].into(), "but it is not well");
 }

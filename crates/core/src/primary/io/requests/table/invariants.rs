@@ -1,6 +1,6 @@
 //! What must hold of requests after every step (see [`crate::primary::invariants`]).
 
-use super::{Request, RequestLock, RequestNumber, RequestTable, Step};
+use super::{Request, RequestLock, RequestNumber, RequestStep, RequestTable};
 use crate::operation::RequestError;
 use crate::payload::Payload;
 
@@ -25,7 +25,7 @@ impl<P> Request<P> {
         assert!(unanswered <= unfinished, "I4: {number:?} was answered before its parts");
         let is_cancelled = self.error == Some(RequestError::Cancelled);
         assert!(!is_cancelled, "I14: {number:?} was cancelled, and is still under way");
-        let has_begun = *unfinished > 0 && !matches!(self.next, Step::Send(_));
+        let has_begun = *unfinished > 0 && !matches!(self.next, RequestStep::Send(_));
         match self.lock {
             RequestLock::None => {}
             RequestLock::Local => {

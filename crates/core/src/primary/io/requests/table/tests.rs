@@ -14,7 +14,7 @@ fn client() -> Client {
 fn sent(parts: usize) -> RequestTable<Bytes> {
     let mut requests = RequestTable::default();
     requests.begin(NUMBER, Some(client()), ORIGIN, Operation::Flush, RequestLock::Local);
-    assert!(matches!(requests.go_on(NUMBER), Step::Send(Operation::Flush)));
+    assert!(matches!(requests.go_on(NUMBER), RequestStep::Send(Operation::Flush)));
     requests.expect_parts(NUMBER, parts);
     requests
 }
@@ -63,7 +63,7 @@ fn what_is_compared_goes_on_when_it_was_read() {
     requests.keep_data(NUMBER, 0, bytes(3));
     assert!(requests.part_answered(NUMBER, None) && requests.answer(NUMBER).is_none());
     assert!(requests.part_finished(NUMBER) && requests.forget_if_over(NUMBER).is_none());
-    let Step::Compare(comparison) = requests.go_on(NUMBER) else { panic!("it was read") };
+    let RequestStep::Compare(comparison) = requests.go_on(NUMBER) else { panic!("it was read") };
     assert!(!requests.compare(NUMBER, &comparison.expected));
     assert!(matches!(reply(&mut requests), Ok(Reply::Miscompare { at: 0 })));
 }
@@ -90,7 +90,7 @@ fn what_is_kept_ends_when_its_owner_says_so() {
     assert!(requests.forget_if_over(NUMBER).is_none() && requests.is_kept(NUMBER));
     requests.end_kept(NUMBER);
     assert_eq!(requests.forget_if_over(NUMBER), Some(RequestLock::ClusterLock));
-    assert!(matches!(requests.go_on(NUMBER), Step::Nothing), "it was given up");
+    assert!(matches!(requests.go_on(NUMBER), RequestStep::Nothing), "it was given up");
 }
 
 #[test]

@@ -63,7 +63,7 @@ enum Next {
     Show(Incarnation),
     /// A device is being made: it goes on without who asked.
     Device(Incarnation),
-    Settle(Incarnation),
+    Establish(Incarnation),
     Withdraw(Incarnation),
     TakeDevice(Incarnation),
     Unexport(Incarnation),
@@ -436,16 +436,16 @@ impl World {
                 if !fails && self.engine.as_ref().is_some_and(|p| p.id == id) {
                     self.device = Some(id);
                     self.machine.device(id, Some(Device { path: "/d".into(), kind: "k".into() }));
-                    return Some(Next::Settle(id));
+                    return Some(Next::Establish(id));
                 }
-                let is_settled = self.phase_of(id) == Some(Phase::Attached);
+                let is_established = self.phase_of(id) == Some(Phase::Attached);
                 Some(match aim {
-                    Aim::Retry => Next::Settle(id),
-                    _ if is_settled => Next::Done(false),
+                    Aim::Retry => Next::Establish(id),
+                    _ if is_established => Next::Done(false),
                     _ => Next::End,
                 })
             }
-            Next::Settle(id) => Some(match self.settle(id, aim, how) {
+            Next::Establish(id) => Some(match self.establish(id, aim, how) {
                 true => Next::Save(true),
                 false => self.dismantle(),
             }),
@@ -600,16 +600,18 @@ impl World {
         }
         match how.device && !has_device {
             true => Next::Device(id),
-            false => Next::Settle(id),
+            false => Next::Establish(id),
         }
     }
 
     /// Who attaches it again keeps to how it was shown, whatever could be made of that by now.
-    fn settle(&mut self, id: Incarnation, aim: Aim, how: Shown) -> bool {
+    fn establish(&mut self, id: Incarnation, aim: Aim, how: Shown) -> bool {
         let shown = self.machine.seen().map(Seen::shown).unwrap_or_default();
         match aim {
-            Aim::Retry if shown != how => self.machine.settle_lacking(id, "it could not be made"),
-            _ => self.machine.settle(id),
+            Aim::Retry if shown != how => {
+                self.machine.establish_lacking(id, "it could not be made")
+            }
+            _ => self.machine.establish(id),
         }
     }
 
@@ -652,7 +654,7 @@ impl World {
                     self.reach("shown otherwise");
                 }
                 // What it lacked before, it is shown by later.
-                let meant = self.machine.attachment.as_ref().and_then(|it| it.settled.clone());
+                let meant = self.machine.attachment.as_ref().and_then(|it| it.established.clone());
                 self.promise = shown.and(meant).filter(|_| alone).map(Some);
             }
             Aim::Retry if is_done && shown.is_some() => self.reach("attached again"),
