@@ -260,25 +260,25 @@ impl Attached {
     /// How far it is attached.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        self.seen.borrow().phase
+        self.seen.borrow().phase()
     }
 
     /// The block device here.
     #[must_use]
     pub fn device(&self) -> Option<Device> {
-        self.seen.borrow().device.clone()
+        self.seen.borrow().device().cloned()
     }
 
     /// How it is exported by NBD.
     #[must_use]
     pub fn nbd(&self) -> Option<WantedNbd> {
-        self.seen.borrow().nbd.clone()
+        self.seen.borrow().nbd().cloned()
     }
 
     /// How it is exported by NVMe over TCP.
     #[must_use]
     pub fn nvme(&self) -> Option<WantedNvme> {
-        self.seen.borrow().nvme.clone()
+        self.seen.borrow().nvme().cloned()
     }
 
     /// Whether it is attached for a moment only, so that its replicas adopt a view.
@@ -289,7 +289,7 @@ impl Attached {
 
     /// The only primary of the view that its first view replaced, known once it serves.
     fn follows(&self) -> Option<PrimaryId> {
-        self.seen.borrow().follows
+        self.seen.borrow().follows()
     }
 
     /// Whether it serves, and is shown as was asked.

@@ -70,6 +70,6 @@ pub(super) async fn reach(
     patience: Duration,
 ) -> Option<Phase> {
     let mut seen = attached.seen.subscribe();
-    let reached = tokio::time::timeout(patience, seen.wait_for(|seen| wanted(seen.phase))).await;
-    reached.ok()?.ok().map(|seen| seen.phase)
+    let reached = tokio::time::timeout(patience, seen.wait_for(|seen| wanted(seen.phase()))).await;
+    reached.ok()?.ok().map(|seen| seen.phase())
 }

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
-use crate::coordinator::{ByMount, Shown, WantedNbd, WantedNvme, Wish};
+use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::volumes::{Device, Point, Wanted};
-use attachment::Attachment;
+use attachment::{Attachment, Established, Serves};
 pub use attachment::{Over, Phase};
 pub(in crate::volumes) use attachment::{Purpose, Seen};
 pub(super) use turns::TurnId;
@@ -127,15 +127,14 @@ impl Lifecycle {
             return;
         }
         let Some(attachment) = &self.attachment else { return };
-        match attachment.seen.phase {
+        match attachment.phase() {
             Phase::Making | Phase::Opening | Phase::Serving | Phase::Withdrawing => self.end(),
             // Of what was not taken away by now, an attach takes care.
-            Phase::Closed(_) if attachment.clearing == Some(turn) => self.cleared(),
+            Phase::Closed(_) if attachment.is_cleared_in(turn) => self.cleared(),
             Phase::Unwanted | Phase::Detaching | Phase::Attached | Phase::Closed(_) => {}
         }
         // Nobody waits for its end any more, and it may take long.
-        let ends = |it: &Attachment| matches!(it.seen.phase, Phase::Unwanted | Phase::Detaching);
-        if self.attachment.as_ref().is_some_and(|it| it.is_for_use() && ends(it)) {
+        if self.attachment.as_ref().is_some_and(|it| it.is_for_use() && it.is_ending()) {
             self.untold |= !self.is_kept();
         }
     }
@@ -158,107 +157,57 @@ impl Lifecycle {
         if self.attachment.is_some() {
             return Err(NotOpened::Listed);
         }
-        let (name, seen) = (name.to_owned(), Seen::NEW);
-        let (established, lacks, clearing, replaced) = (None, String::new(), None, None);
-        self.attachment = Some(Attachment {
-            primary,
-            name,
-            purpose,
-            seen,
-            established,
-            lacks,
-            clearing,
-            replaced,
-        });
+        self.attachment = Some(Attachment::new(primary, name, purpose));
         Ok(())
     }
 
     /// The view that its first one replaces.
     pub(super) fn replaces(&mut self, primary: Incarnation, point: Point) {
         if let Some(attachment) = self.of(primary) {
-            attachment.replaced = Some(point);
+            attachment.replaces(point);
         }
     }
 
     /// The engine has made the primary, or not.
     pub(super) fn made(&mut self, primary: Incarnation, is_made: bool) {
-        let Some(attachment) = self.of(primary) else { return };
-        match (attachment.seen.phase, is_made) {
-            (Phase::Making, true) => attachment.seen.phase = Phase::Opening,
-            (Phase::Unwanted, true) => {
-                attachment.seen.phase = Phase::Detaching;
-                self.outputs.push(Output::End);
-            }
-            (Phase::Making | Phase::Unwanted, false) => {
-                attachment.seen.phase = Phase::Closed(Over::NotMade);
-            }
-            // It has told so itself.
-            _ => {}
+        if self.of(primary).is_some_and(|attachment| attachment.made(is_made)) {
+            self.outputs.push(Output::End);
         }
     }
 
     /// The primary serves.
     pub(super) fn serves(&mut self, primary: Incarnation, follows: Option<PrimaryId>) {
         let Some(attachment) = self.of(primary) else { return };
-        match attachment.seen.phase {
-            Phase::Making | Phase::Opening => attachment.seen.phase = Phase::Serving,
-            Phase::Unwanted => {
-                attachment.seen.phase = Phase::Detaching;
-                self.outputs.push(Output::End);
-            }
-            Phase::Detaching => {}
-            // It says so once.
-            _ => return,
-        }
-        if let Some(attachment) = &mut self.attachment {
-            attachment.seen.follows = follows;
+        let Serves::Now { ends } = attachment.serves(follows) else { return };
+        if ends {
+            self.outputs.push(Output::End);
         }
         self.earlier = Earlier::OneEnded(primary);
     }
 
     /// A block device is made, or gone.
     pub(super) fn device(&mut self, primary: Incarnation, device: Option<Device>) {
-        self.show(primary, |seen, meant| {
-            meant.device = device.is_some();
-            meant.by_mount = meant.by_mount.filter(|_| meant.device);
-            seen.device = device;
-        });
+        let is_new = self.of(primary).is_some_and(|attachment| attachment.set_device(device));
+        self.untold |= is_new;
     }
 
     /// A block device that is made from now on is for `mount`, or not. It was attached before.
     pub(super) fn for_mount(&mut self, primary: Incarnation, is_for_mount: bool) {
-        self.show(primary, |_, meant| {
-            meant.by_mount = is_for_mount.then_some(ByMount::Device);
-        });
+        let is_new =
+            self.of(primary).is_some_and(|attachment| attachment.set_for_mount(is_for_mount));
+        self.untold |= is_new;
     }
 
     /// It is exported by NBD, or not any more.
     pub(super) fn export(&mut self, primary: Incarnation, nbd: Option<WantedNbd>) {
-        self.show(primary, |seen, meant| {
-            seen.nbd.clone_from(&nbd);
-            meant.nbd = nbd;
-        });
+        let is_new = self.of(primary).is_some_and(|attachment| attachment.set_nbd(nbd));
+        self.untold |= is_new;
     }
 
     /// It is exported by NVMe over TCP, or not any more.
     pub(super) fn export_nvme(&mut self, primary: Incarnation, nvme: Option<WantedNvme>) {
-        self.show(primary, |seen, meant| {
-            seen.nvme.clone_from(&nvme);
-            meant.nvme = nvme;
-        });
-    }
-
-    fn show(&mut self, primary: Incarnation, change: impl FnOnce(&mut Seen, &mut Shown)) {
-        let Some(attachment) = self.of(primary) else { return };
-        // What else it lacks it is still to be shown by.
-        let mut meant = attachment.established.clone().unwrap_or_default();
-        change(&mut attachment.seen, &mut meant);
-        if attachment.seen.phase == Phase::Attached
-            && attachment.established.as_ref() != Some(&meant)
-        {
-            attachment.established = Some(meant);
-            self.untold = true;
-        }
+        let is_new = self.of(primary).is_some_and(|attachment| attachment.set_nvme(nvme));
+        self.untold |= is_new;
     }
 
     /// It is shown as it is meant to be from now on, and stays attached. Returns false if its
@@ -266,9 +215,8 @@ impl Lifecycle {
     #[must_use]
     pub(super) fn establish(&mut self, primary: Incarnation) -> bool {
         let mut shown = self.seen().map(Seen::shown).unwrap_or_default();
-        if let Some(Purpose::Use(asked)) = self.of(primary).map(|it| &it.purpose) {
-            shown.by_mount = asked.by_mount.filter(|_| shown.device);
-        }
+        let asked = self.of(primary).and_then(|attachment| attachment.asked());
+        shown.by_mount = asked.and_then(|asked| asked.by_mount).filter(|_| shown.device);
         self.establish_as(primary, shown)
     }
 
@@ -277,24 +225,22 @@ impl Lifecycle {
     #[must_use]
     pub(super) fn establish_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
-        let Purpose::Use(asked) = attachment.purpose.clone() else { return false };
-        why.clone_into(&mut attachment.lacks);
+        let Some(asked) = attachment.asked().cloned() else { return false };
+        why.clone_into(attachment.why_lacking_mut());
         self.establish_as(primary, asked)
     }
 
     fn establish_as(&mut self, primary: Incarnation, meant: Shown) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
-        let Purpose::Use(asked) = &attachment.purpose else { return false };
-        match attachment.seen.phase {
-            Phase::Attached => return true,
-            Phase::Serving => attachment.seen.phase = Phase::Attached,
-            _ => return false,
+        match attachment.establish(meant) {
+            Established::Now { as_asked } => {
+                self.awaited = None;
+                self.untold |= !as_asked;
+                true
+            }
+            Established::Before => true,
+            Established::Not => false,
         }
-        let is_untold = *asked != meant;
-        attachment.established = Some(meant);
-        self.awaited = None;
-        self.untold |= is_untold;
-        true
     }
 
     /// Somebody detaches it: its device is gone, if it had one; its exports are about to go, then
@@ -303,23 +249,15 @@ impl Lifecycle {
         if self.closing.is_none() && self.awaited.take().is_some() {
             self.untold = true;
         }
-        let Some(attachment) = self.of(primary) else { return };
-        if attachment.seen.phase == Phase::Attached {
-            attachment.seen.phase = Phase::Withdrawing;
+        if let Some(attachment) = self.of(primary) {
+            attachment.withdraw();
         }
-        attachment.seen.device = None;
     }
 
     /// Its primary is to end. Whoever asks again has it told again.
     pub(super) fn end(&mut self) {
-        let Some(attachment) = &mut self.attachment else { return };
-        match attachment.seen.phase {
-            Phase::Making => attachment.seen.phase = Phase::Unwanted,
-            Phase::Unwanted | Phase::Closed(_) => {}
-            _ => {
-                attachment.seen.phase = Phase::Detaching;
-                self.outputs.push(Output::End);
-            }
+        if self.attachment.as_mut().is_some_and(Attachment::end) {
+            self.outputs.push(Output::End);
         }
     }
 
@@ -327,11 +265,7 @@ impl Lifecycle {
     pub(super) fn ended(&mut self, primary: Incarnation, reason: EndReason, why: &str) -> bool {
         let (volume, is_closing) = (self.volume, self.closing.is_some());
         let Some(attachment) = self.of(primary) else { return false };
-        let before = attachment.seen.phase;
-        if matches!(before, Phase::Closed(_)) {
-            return false;
-        }
-        attachment.seen.phase = Phase::Closed(Over::Ended(reason));
+        let Some(before) = attachment.ended(reason) else { return false };
         // Nobody has taken the volume from this node: the others go on, and it may join them.
         let comes_back = before == Phase::Attached && reason == EndReason::Evicted && !is_closing;
         let how = attachment.wanted(volume).filter(|_| comes_back);
@@ -351,8 +285,7 @@ impl Lifecycle {
 
     /// What served the primary that is over is taken away.
     pub(super) fn cleared(&mut self) {
-        let is_over = |it: &Attachment| matches!(it.seen.phase, Phase::Closed(_));
-        self.attachment.take_if(|it| is_over(it));
+        self.attachment.take_if(|it| it.is_over());
     }
 
     // What is wanted.
@@ -360,7 +293,7 @@ impl Lifecycle {
     /// It is to be attached here again, as soon as it may. Not if it is attached.
     pub(super) fn await_again(&mut self, how: Wanted, why: &str) {
         if self.closing.is_none()
-            && !self.attachment.as_ref().is_some_and(Attachment::is_established)
+            && self.attachment.as_ref().and_then(Attachment::established).is_none()
         {
             self.awaited = Some(Awaited { how, why: why.to_owned() });
         }
@@ -377,7 +310,7 @@ impl Lifecycle {
     /// is news.
     pub(super) fn waits_for(&mut self, why: &str) -> bool {
         let lacks = self.attachment.as_mut().filter(|it| it.lacking().is_some());
-        let lacks = lacks.map(|it| &mut it.lacks);
+        let lacks = lacks.map(Attachment::why_lacking_mut);
         let told = self.awaited.as_mut().map(|awaited| &mut awaited.why).or(lacks);
         told.is_some_and(|told| {
             let is_new = told != why;
@@ -415,9 +348,8 @@ impl Lifecycle {
         if self.is_kept() {
             return None;
         }
-        let established =
-            |it: &Attachment| it.established.clone().filter(|_| it.seen.phase == Phase::Attached);
-        Some(self.attachment.as_ref().and_then(established))
+        let attached = self.attachment.as_ref().filter(|it| it.phase() == Phase::Attached);
+        Some(attached.and_then(Attachment::established).cloned())
     }
 
     /// The coordinator knows.
@@ -427,15 +359,15 @@ impl Lifecycle {
 
     /// What a swap of the view says of where it is wanted, if the next view has its primary or not.
     pub(super) fn wish(&self, has_primary: bool) -> Wish {
-        match &self.attachment {
-            Some(Attachment { purpose: Purpose::Use(asked), established, .. }) => {
-                match (has_primary, self.is_kept()) {
-                    (true, _) => Wish::Here(established.as_ref().unwrap_or(asked).clone()),
-                    (false, true) => Wish::AsBefore,
-                    (false, false) => Wish::NoMore,
-                }
-            }
-            _ => Wish::AsBefore,
+        let Some((attachment, asked)) =
+            self.attachment.as_ref().and_then(|it| Some((it, it.asked()?)))
+        else {
+            return Wish::AsBefore;
+        };
+        match (has_primary, self.is_kept()) {
+            (true, _) => Wish::Here(attachment.established().unwrap_or(asked).clone()),
+            (false, true) => Wish::AsBefore,
+            (false, false) => Wish::NoMore,
         }
     }
 
@@ -455,7 +387,7 @@ impl Lifecycle {
 
     /// What others see of its attachment.
     pub(super) fn seen(&self) -> Option<&Seen> {
-        self.attachment.as_ref().map(|attachment| &attachment.seen)
+        self.attachment.as_ref().map(Attachment::seen)
     }
 
     pub(super) const fn awaited(&self) -> Option<&Awaited> {
@@ -464,7 +396,7 @@ impl Lifecycle {
 
     pub(super) fn lacking(&self) -> Option<Lacking> {
         let attachment = self.attachment.as_ref()?;
-        let why = || attachment.lacks.clone();
+        let why = || attachment.why_lacking().to_owned();
         attachment.lacking().map(|missing| Lacking { missing, why: why() })
     }
 
@@ -477,7 +409,7 @@ impl Lifecycle {
 
     /// How it is meant to be shown, once it is attached.
     pub(super) fn meant(&self) -> Option<Shown> {
-        self.attachment.as_ref().and_then(|it| it.established.clone())
+        self.attachment.as_ref().and_then(Attachment::established).cloned()
     }
 
     pub(super) const fn earlier(&self) -> Earlier {
@@ -524,7 +456,7 @@ impl Lifecycle {
     }
 
     fn of(&mut self, primary: Incarnation) -> Option<&mut Attachment> {
-        self.attachment.as_mut().filter(|attachment| attachment.primary == primary)
+        self.attachment.as_mut().filter(|attachment| attachment.primary() == primary)
     }
 
     /// What is to be done now. Whoever has changed the machine asks.
@@ -532,11 +464,11 @@ impl Lifecycle {
         let mut outputs = std::mem::take(&mut self.outputs);
         if self.turns.is_free()
             && let Some(over) = &mut self.attachment
-            && matches!(over.seen.phase, Phase::Closed(_))
+            && over.is_over()
         {
             // Before whoever waits: nobody finds a volume half taken away.
             let turn = self.turns.take();
-            over.clearing = Some(turn);
+            over.clear_in(turn);
             outputs.push(Output::Clear(turn));
         }
         outputs.extend(self.turns.grant().map(Output::Granted));
@@ -565,7 +497,7 @@ impl Lifecycle {
 
     /// What holds after each step.
     fn check_invariants(&self) {
-        let phase = self.seen().map(|seen| seen.phase);
+        let phase = self.seen().map(Seen::phase);
         let attached = self.attachment.as_ref();
         if self.turns.is_free() {
             debug_assert!(
@@ -577,7 +509,7 @@ impl Lifecycle {
         }
         debug_assert!(!self.is_to_be_tried() || self.is_tried, "nobody tries: {self:?}");
         debug_assert!(
-            attached.is_none_or(|it| it.is_established() || phase != Some(Phase::Attached)),
+            attached.is_none_or(|it| it.established().is_some() || phase != Some(Phase::Attached)),
             "it is attached, and not known how: {self:?}"
         );
         debug_assert!(

@@ -1,6 +1,7 @@
 //! The machine, input by input; [`simulated`] is the whole of it at random.
 
 use super::*;
+use crate::coordinator::ByMount;
 
 mod simulated;
 
@@ -15,7 +16,7 @@ fn wanted(incarnation: u64, shown: Shown) -> Wanted {
 }
 
 fn phase(machine: &Lifecycle) -> Option<Phase> {
-    machine.seen().map(|seen| seen.phase)
+    machine.seen().map(Seen::phase)
 }
 
 /// A machine, and a turn that somebody has.
@@ -34,7 +35,7 @@ fn serving() -> (Lifecycle, TurnId) {
     let last = PrimaryId { node: evenkeel_core::NodeId(3), incarnation: Incarnation(0) };
     machine.serves(ONE, Some(last));
     let seen = machine.seen().unwrap();
-    assert_eq!((seen.phase, seen.follows), (Phase::Serving, Some(last)));
+    assert_eq!((seen.phase(), seen.follows()), (Phase::Serving, Some(last)));
     (machine, turn)
 }
 
@@ -428,7 +429,7 @@ fn a_change_of_what_is_shown_is_told() {
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
     assert_eq!(machine.advance(), [], "both are begun");
     machine.withdraw(ONE);
-    assert_eq!(machine.seen().unwrap().device, None);
+    assert_eq!(machine.seen().unwrap().device(), None);
 }
 
 #[test]

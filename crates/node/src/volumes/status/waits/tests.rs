@@ -6,6 +6,7 @@ use super::*;
 use crate::coordinator::{NoData as Stored, Shown, VolumeRecord, WantedNbd, WantedOn};
 use crate::disks::Unserved;
 use crate::disks::tests::superblock;
+use crate::volumes::attachment::lifecycle::Seen;
 use crate::volumes::{Device, Phase};
 
 /// A volume that is attached to be shown like this, in this phase.
@@ -26,7 +27,7 @@ fn attached(shown: Shown, phase: Phase) -> (Attached, View) {
     };
     let primary = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
     let attached = Attached::new(&record, &superblock.view, primary, Purpose::Use(shown));
-    attached.seen.send_modify(|seen| seen.phase = phase);
+    attached.seen.send_replace(Seen::of_phase(phase));
     (attached, superblock.view)
 }
 
@@ -71,7 +72,7 @@ fn what_is_made_is_what_was_asked_for() {
     assert_eq!(of(&by_nbd, None, true).unwrap().0, Awaited::Export);
     let (made, _) = attached(DEVICE, Phase::Serving);
     let device = Some(Device { path: "/dev/x".into(), kind: "loop".into() });
-    made.seen.send_modify(|seen| seen.device = device);
+    made.seen.send_modify(|seen| *seen = seen.clone().with_device(device));
     assert_eq!(of(&made, None, true).unwrap().0, Awaited::Primary(Waiting::Start));
 }
 

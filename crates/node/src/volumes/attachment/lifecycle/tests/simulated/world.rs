@@ -471,7 +471,7 @@ impl World {
                 self.machine.end();
                 Some(Next::Ended)
             }
-            Next::Ended => Some(match self.machine.seen().map(|seen| seen.phase) {
+            Next::Ended => Some(match self.machine.seen().map(|seen| seen.phase()) {
                 Some(Phase::Closed(Over::Ended(reason))) => {
                     let is_done = aim == Aim::Detach && reason == EndReason::Detached;
                     self.dismantle();
@@ -518,7 +518,7 @@ impl World {
 
     /// It has the turn.
     fn look(&mut self, index: usize, aim: Aim) -> Option<Next> {
-        let phase = self.machine.seen().map(|seen| seen.phase);
+        let phase = self.machine.seen().map(|seen| seen.phase());
         match aim {
             Aim::Other | Aim::Clear | Aim::Save => return Some(Next::Done(true)),
             Aim::Tell => {
@@ -592,7 +592,7 @@ impl World {
     }
 
     fn show(&mut self, id: Incarnation, aim: Aim, how: Shown) -> Next {
-        let has_device = self.machine.seen().is_some_and(|seen| seen.device.is_some());
+        let has_device = self.machine.seen().is_some_and(|seen| seen.device().is_some());
         let fails = aim == Aim::Retry && !self.random.once_in(3);
         if how.nbd.is_some() && !fails {
             self.nbd = Some(id);
@@ -646,7 +646,7 @@ impl World {
             |told: &Told| matches!(told, Told::Ended(_, reason) if *reason == EndReason::Fenced);
         let alone = alone && !self.told.iter().any(is_lost);
         let shown =
-            self.machine.seen().filter(|seen| seen.phase == Phase::Attached).map(Seen::shown);
+            self.machine.seen().filter(|seen| seen.phase() == Phase::Attached).map(Seen::shown);
         match aim {
             Aim::Attach(ref asked) if is_done => {
                 self.reach("attached");
@@ -654,7 +654,8 @@ impl World {
                     self.reach("shown otherwise");
                 }
                 // What it lacked before, it is shown by later.
-                let meant = self.machine.attachment.as_ref().and_then(|it| it.established.clone());
+                let meant =
+                    self.machine.attachment.as_ref().and_then(|it| it.established().cloned());
                 self.promise = shown.and(meant).filter(|_| alone).map(Some);
             }
             Aim::Retry if is_done && shown.is_some() => self.reach("attached again"),
@@ -680,12 +681,12 @@ impl World {
     }
 
     fn present(&self) -> Incarnation {
-        self.machine.attachment.as_ref().unwrap().primary
+        self.machine.attachment.as_ref().unwrap().primary()
     }
 
     fn phase_of(&self, id: Incarnation) -> Option<Phase> {
         let attachment = self.machine.attachment.as_ref()?;
-        (attachment.primary == id).then_some(attachment.seen.phase)
+        (attachment.primary() == id).then_some(attachment.phase())
     }
 
     // The end.
@@ -707,12 +708,12 @@ impl World {
     /// What holds once nothing is under way.
     pub(super) fn judge(&mut self) {
         let seen = self.machine.seen().cloned();
-        let phase = seen.as_ref().map(|seen| seen.phase);
+        let phase = seen.as_ref().map(|seen| seen.phase());
         let shown = seen.as_ref().map(Seen::shown);
         assert!(matches!(phase, None | Some(Phase::Attached)), "half done: {self:#?}");
         assert_eq!(self.machine.lacking(), None, "not shown as it is meant to be: {self:#?}");
         let runs = self.engine.as_ref().map(|primary| primary.id);
-        let listed = self.machine.attachment.as_ref().map(|it| it.primary);
+        let listed = self.machine.attachment.as_ref().map(Attachment::primary);
         assert_eq!(listed, runs, "what is listed is what runs: {self:#?}");
         let device = shown.as_ref().is_some_and(|shown| shown.device);
         let nbd = shown.as_ref().is_some_and(|shown| shown.nbd.is_some());
