@@ -294,7 +294,7 @@ impl<I: Io> Disk<I> {
         let raw = self.data.raw();
         let extents = match self.data.extents(offset, length) {
             Some(extents) => extents,
-            None if raw.layout().is_device => vec![Extent { length, allocated: true }],
+            None if raw.layout().is_device() => vec![Extent { length, allocated: true }],
             None => {
                 let start = raw.layout().on_disk(offset);
                 let (replica, file) = (means.replica, raw.file().clone());

@@ -5,7 +5,7 @@ use crate::memory::Part;
 /// Parts that are sent or written at once.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) parts: Vec<Part>,
+    parts: Vec<Part>,
     iovecs: Vec<libc::iovec>,
     header: Option<Box<libc::msghdr>>,
 }
@@ -19,6 +19,20 @@ impl std::fmt::Debug for Batch {
 impl Batch {
     pub(crate) fn of(parts: Vec<Part>) -> Self {
         Self { parts, ..Self::default() }
+    }
+
+    pub(crate) fn push(&mut self, part: Part) {
+        self.parts.push(part);
+    }
+
+    /// How many parts it has.
+    pub(crate) const fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Takes out all parts.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Part> {
+        self.parts.drain(..)
     }
 
     /// Points the vectors at the parts, without the first `skip` bytes of them.

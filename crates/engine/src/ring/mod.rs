@@ -109,7 +109,7 @@ pub(crate) struct Ring {
     count: usize,
     ready: VecDeque<Completion>,
     /// Calls of `io_uring_enter`.
-    pub(crate) system_calls: u64,
+    system_calls: u64,
 }
 
 impl Ring {
@@ -138,6 +138,11 @@ impl Ring {
             ready: VecDeque::new(),
             system_calls: 0,
         })
+    }
+
+    /// Calls of `io_uring_enter` since it was made.
+    pub(crate) const fn system_calls(&self) -> u64 {
+        self.system_calls
     }
 
     /// Operations under way.

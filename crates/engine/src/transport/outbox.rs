@@ -83,13 +83,13 @@ impl Outbox {
         }
         let mut batch = self.spare.take().unwrap_or_default();
         let mut length = 0;
-        while batch.parts.len() < MAX_PARTS && length < MAX_BYTES {
+        while batch.len() < MAX_PARTS && length < MAX_BYTES {
             let Some(part) = self.queued.pop_front() else { break };
             if let Part::Bytes(bytes) = &part {
                 self.small -= bytes.len();
             }
             length += part.len();
-            batch.parts.push(part);
+            batch.push(part);
         }
         self.under_way = Some((length, 0));
         ring.send(owner, file, batch, 0);
@@ -109,7 +109,7 @@ impl Outbox {
         let sealed = self.seal(tls, pool)?;
         let mut batch = self.spare.take().unwrap_or_default();
         self.under_way = Some((sealed.len(), 0));
-        batch.parts.push(Part::Buffer(sealed));
+        batch.push(Part::Buffer(sealed));
         ring.send(owner, file, batch, 0);
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Outbox {
             ring.send(owner, file, batch, sent);
             return Sent::Partly;
         }
-        for part in batch.parts.drain(..) {
+        for part in batch.drain() {
             if let Part::Bytes(bytes) = part {
                 self.keep(bytes);
             }

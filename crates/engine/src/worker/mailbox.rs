@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
 use evenkeel_core::{CoordinatorCall, NodeId, ReplicaId, VolumeId};
@@ -104,9 +105,8 @@ pub(crate) struct Mailbox {
 
 /// The worker's end.
 pub(crate) struct MailboxReceiver {
-    pub(super) orders: Receiver<Order>,
-    /// Readable when orders have come; the worker's ring reads it.
-    pub(super) waker: Arc<OwnedFd>,
+    orders: Receiver<Order>,
+    waker: Arc<OwnedFd>,
     own: Mailbox,
 }
 
@@ -120,6 +120,24 @@ pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
 }
 
 impl MailboxReceiver {
+    /// Readable when orders have come; the worker's ring reads it.
+    pub(super) const fn waker(&self) -> &Arc<OwnedFd> {
+        &self.waker
+    }
+
+    /// The next order, if one has come.
+    pub(super) fn take(&self) -> Option<Order> {
+        self.orders.try_recv().ok()
+    }
+
+    /// The next order, which is waited for.
+    ///
+    /// # Errors
+    /// If none comes in this time, or nobody is left who could give one.
+    pub(super) fn wait(&self, at_most: Duration) -> Result<Order, RecvTimeoutError> {
+        self.orders.recv_timeout(at_most)
+    }
+
     /// By which those who work for this worker's disks answer.
     pub(super) fn teller(&self) -> Teller {
         let own = self.own.clone();

@@ -96,8 +96,8 @@ pub(crate) fn start(
 
 impl Worker {
     fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
-        let waker = SharedFile::new(mailbox.waker.try_clone()?);
-        drive::wake_by(&mailbox.waker);
+        let waker = SharedFile::new(mailbox.waker().try_clone()?);
+        drive::wake_by(mailbox.waker());
         Ok(Self {
             index,
             // The thread that makes the ring is the one that uses it.
@@ -193,7 +193,7 @@ impl Worker {
     fn waker_fired(&mut self) {
         self.cx.ring_mut().read_waker(self.waker.clone());
         self.machines.look_for_failed_flushes(&mut self.cx);
-        while let Ok(order) = self.mailbox.orders.try_recv() {
+        while let Some(order) = self.mailbox.take() {
             match order {
                 Order::Stop => self.stopping = true,
                 Order::Survey { answer } => answer(self.status()),
@@ -206,7 +206,7 @@ impl Worker {
         WorkerStatus {
             worker: self.index,
             counters: WorkerCounters {
-                system_calls: self.cx.ring().system_calls,
+                system_calls: self.cx.ring().system_calls(),
                 memory_waits: self.cx.memory_waits(),
                 ..self.counters
             },
@@ -234,7 +234,7 @@ impl Worker {
     fn close_disks(&mut self, until: Instant) {
         let mut open = self.machines.close_disks();
         while open > 0 {
-            match self.mailbox.orders.recv_timeout(until.since(now())) {
+            match self.mailbox.wait(until.since(now())) {
                 Ok(Order::Disk(Done::Closed { .. })) => open -= 1,
                 // Given after the engine was stopped.
                 Ok(_) => {}

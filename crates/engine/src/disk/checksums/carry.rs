@@ -32,7 +32,14 @@ pub struct Carry {
 pub(super) struct Carrying {
     to: Area,
     /// Pages that were written at their present places since they were to be copied.
-    pub changed: BTreeSet<u32>,
+    changed: BTreeSet<u32>,
+}
+
+impl Carrying {
+    /// A page was written at its present place.
+    pub(super) fn changed(&mut self, page: u32) {
+        self.changed.insert(page);
+    }
 }
 
 impl Carry {

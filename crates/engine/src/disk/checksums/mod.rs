@@ -428,7 +428,7 @@ impl ChecksumStore {
             let Some(page) = self.pages.get_mut(number) else { continue };
             page.is_dirty = false;
             if let Some(carrying) = &mut self.carrying {
-                carrying.changed.insert(*number);
+                carrying.changed(*number);
             }
             let bytes = ChecksumPage { sequence, checksums: page.sums.clone() };
             append(&mut pieces, place, bytes.encode(self.area.replica, *number));

@@ -15,11 +15,11 @@ pub(crate) struct Layout {
     offset: u64,
     length: u64,
     /// The smallest unit of input and output, in bytes.
-    pub(crate) block: u32,
+    block: u32,
     /// What addresses in memory must be multiples of.
     memory: u32,
     /// Whether it is a block device, not a file.
-    pub(in crate::disk) is_device: bool,
+    is_device: bool,
     /// Whether the kernel may block who submits a read or write: a file of FUSE does not heed that
     /// it is not to.
     submission_blocks: bool,
@@ -65,6 +65,16 @@ fn probe(file: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
 }
 
 impl Layout {
+    /// The smallest unit of input and output, in bytes.
+    pub(crate) const fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// Whether it is a block device, not a file.
+    pub(in crate::disk) const fn is_device(&self) -> bool {
+        self.is_device
+    }
+
     /// As the system tells it. Blocks on the disk.
     pub(crate) fn of(file: impl AsFd, superblock: &Superblock) -> io::Result<Self> {
         let (memory, block) = alignment(file.as_fd())?;

@@ -93,7 +93,7 @@ impl Machines {
         if self.replica_key(superblock.volume, superblock.replica).is_some() {
             return Some(EngineError::AlreadyOpen);
         }
-        let (disk, volume) = (replica.layout.block, superblock.view.geometry.block_size);
+        let (disk, volume) = (replica.layout.block(), superblock.view.geometry.block_size);
         (disk > volume).then_some(EngineError::BlockSize { disk, volume })
     }
 

@@ -21,7 +21,7 @@ pub(in crate::disk) struct Edges {
     /// All that is to read as zeroes.
     range: Range<u64>,
     /// The whole blocks that the range touches.
-    pub(super) cover: Range<u64>,
+    cover: Range<u64>,
     unmap: bool,
     /// Blocks of which a part is kept and that are not rewritten yet, the first one last.
     blocks: Vec<Range<u64>>,
