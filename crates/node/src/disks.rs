@@ -225,7 +225,7 @@ impl Disks {
         for known in self.lock().iter_mut().flat_map(|entry| &mut entry.replicas) {
             let volume = known.superblock.as_ref().map(|superblock| superblock.volume);
             if let Some(name) = volume.and_then(|volume| names.get(&volume)) {
-                known.called = Some(name.clone());
+                known.call(name);
             }
         }
     }
@@ -275,7 +275,7 @@ impl Disks {
                     | KnownState::Opening(Trouble::Absent(_), _)
             );
             let is_gone = matches!(known.state, KnownState::FileGone(_))
-                || known.lost_file.is_some()
+                || known.lost_file().is_some()
                 || (is_absent && entry.state.hold().is_some());
             let remembered = known.superblock.as_ref().filter(|_| is_gone);
             (known.path.clone(), remembered.map(|superblock| superblock.view.clone()))

@@ -56,8 +56,8 @@ impl Disks {
         let mut entries = self.lock();
         entries.refuse_duplicate(&record.path, &record.name, what)?;
         let mut entry = Entry::opening(record, Trouble::Held("it is being added".into()));
-        entry.is_new = true;
-        let serial = entry.serial;
+        entry.add();
+        let serial = entry.serial();
         entries.push(entry);
         Ok(serial)
     }
@@ -84,7 +84,7 @@ impl Disks {
         }
         let opened = self.take_up(found);
         if let Some(entry) = self.lock().numbered(serial) {
-            entry.is_new = false;
+            entry.remember();
         }
         self.save()?;
         Ok(opened)

@@ -72,7 +72,7 @@ impl Disks {
             Target::Disk(record) => self.take_up(Found::open(probe.serial, record, &self.origins)),
             Target::Replica(target) => self.open_replica_again(probe.serial, &target),
         };
-        let mount = self.lock().iter().find(|e| e.serial == probe.serial).map_or(0, |e| e.mount);
+        let mount = self.lock().iter().find(|e| e.serial() == probe.serial).map_or(0, Entry::mount);
         opened.iter_mut().for_each(|replica| replica.mount = mount);
         self.listed.wake();
         self.keep_closed(&mut opened);
@@ -99,7 +99,7 @@ impl Disks {
         let EntryState::Opening(before, retry) = &entry.state else { return (Vec::new(), false) };
         let now = Instant::now();
         let name = &entry.record.name;
-        let is_news = found.opened.is_ok() && entry.record != found.record && !entry.is_new;
+        let is_news = found.opened.is_ok() && entry.record != found.record && !entry.is_new();
         match found.opened {
             Ok((hold, block_size, replicas)) => {
                 tracing::info!(disk = name, replicas = replicas.len(), "a disk was opened");
@@ -147,12 +147,9 @@ impl Disks {
             return Vec::new();
         };
         let next = retry.again(Instant::now());
-        if let KnownState::Waiting(_, at) = &mut known.state {
-            *at = next;
-        }
+        known.try_again(next);
         // Whose it is is not forgotten if that cannot be read just now.
         known.superblock = known.superblock.or(entry.replicas[position].superblock.take());
-        known.next_try = Some(next);
         entry.replicas[position] = known;
         opened
     }
@@ -179,7 +176,7 @@ impl Entry {
             EntryState::Waiting(trouble, retry) if retry.at <= now => {
                 self.state = EntryState::Opening(trouble.clone(), *retry);
                 let target = Target::Disk(self.record.clone());
-                vec![Probe { serial: self.serial, target }]
+                vec![Probe { serial: self.serial(), target }]
             }
             EntryState::Serving(_) => {
                 let due = (0..self.replicas.len()).filter(|position| {
@@ -216,7 +213,7 @@ impl Entry {
         known.state = KnownState::Opening(trouble, retry);
         let target =
             ReplicaTarget { path: known.path.clone(), block_size: self.block_size, device };
-        Some(Probe { serial: self.serial, target: Target::Replica(target) })
+        Some(Probe { serial: self.serial(), target: Target::Replica(target) })
     }
 }
 

@@ -158,7 +158,7 @@ fn target(entry: &Entry, position: usize, replica: ReplicaId) -> io::Result<Targ
             let known = &entry.replicas[position];
             Ok(match known.state {
                 KnownState::FileGone(_) => Target::Gone,
-                _ => Target::File(known.path.clone(), replica, known.identity),
+                _ => Target::File(known.path.clone(), replica, known.identity()),
             })
         }
         (EntryState::Stopped, DiskKind::Device) => {

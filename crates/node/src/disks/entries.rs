@@ -48,13 +48,13 @@ impl Entries {
 
     /// Takes the disk with this serial number out.
     pub(super) fn take_out(&mut self, serial: u64) -> Option<Entry> {
-        let position = self.0.iter().position(|entry| entry.serial == serial)?;
+        let position = self.0.iter().position(|entry| entry.serial() == serial)?;
         Some(self.0.remove(position))
     }
 
     /// The disk with this serial number.
     pub(super) fn numbered(&mut self, serial: u64) -> Option<&mut Entry> {
-        self.0.iter_mut().find(|entry| entry.serial == serial)
+        self.0.iter_mut().find(|entry| entry.serial() == serial)
     }
 
     /// The disk that a replica is on, and what is known of the replica.
@@ -82,7 +82,7 @@ impl Entries {
 
     /// What the state directory is to remember of them.
     pub(super) fn records(&self) -> Vec<Record> {
-        let remembered = self.0.iter().filter(|entry| !entry.is_new);
+        let remembered = self.0.iter().filter(|entry| !entry.is_new());
         remembered.map(|entry| entry.record.clone()).collect()
     }
 

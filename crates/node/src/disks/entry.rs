@@ -7,15 +7,17 @@ use std::time::Instant;
 
 use evenkeel_api::types::{Disk, DiskKind, DiskReplica, DiskState, NodeRef};
 use evenkeel_core::ReplicaId;
+use evenkeel_engine::counters::Kind;
 use evenkeel_format::Superblock;
 use serde::{Deserialize, Serialize};
 
-use super::errors::{LastError, Lines};
+use super::errors::{LastError, LeftOut, Lines};
 use super::failing::FailedLooks;
 use super::mark::DeviceIdentity;
 use super::presence::{Identity, LastLook};
 use super::space::Sampler;
 use super::states::{EntryState, KnownState, Retry, Trouble};
+use crate::random::random_incarnation;
 
 /// A disk as the state directory remembers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,39 +41,32 @@ pub(super) struct Known {
     pub(super) superblock: Option<Superblock>,
     pub(super) state: KnownState,
     /// When it is tried again should the engine not be able to read it, if it was so already.
-    pub(super) next_try: Option<Retry>,
+    next_try: Option<Retry>,
     /// Bytes that its file is to have, while it is made longer; else zero.
-    pub(super) reserved: u64,
+    reserved: u64,
     /// Which file is open, if one is and the system has told.
-    pub(super) identity: Option<Identity>,
-    /// That file has other names.
-    pub(super) has_other_names: bool,
-    /// Its file was closed with its disk when it was not at its path any more: nothing is left of
-    /// it. Why.
-    pub(super) lost_file: Option<String>,
-    pub(super) last_error: Option<LastError>,
+    identity: Option<Identity>,
+    has_other_names: bool,
+    lost_file: Option<String>,
+    last_error: Option<LastError>,
     /// What its volume is called now, as the coordinator has told it.
-    pub(super) called: Option<String>,
+    called: Option<String>,
 }
 
 /// A disk of this node.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Which one it is; no other entry has ever had it.
-    pub(super) serial: u64,
+    serial: u64,
     pub(super) record: Record,
     pub(super) state: EntryState,
     pub(super) block_size: u32,
     pub(super) replicas: Vec<Known>,
-    /// It is being added, and not remembered yet.
-    pub(super) is_new: bool,
+    is_new: bool,
     pub(super) sampler: Arc<Sampler>,
     pub(super) last_look: LastLook,
     pub(super) failed_looks: FailedLooks,
-    pub(super) lines: Lines,
-    /// A random number, drawn whenever the disk is let go of because its file system fails; before
-    /// that 0.
-    pub(super) mount: u64,
+    lines: Lines,
+    mount: u64,
 }
 
 impl Entry {
@@ -93,6 +88,43 @@ impl Entry {
             lines: Lines::default(),
             mount: 0,
         }
+    }
+
+    /// Which one it is; no other entry has ever had it.
+    pub(super) const fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Whether it is being added, and not remembered yet.
+    pub(super) const fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// It is being added: [`Self::remember`] says when that is done.
+    pub(super) const fn add(&mut self) {
+        self.is_new = true;
+    }
+
+    /// It is added.
+    pub(super) const fn remember(&mut self) {
+        self.is_new = false;
+    }
+
+    /// A random number, drawn whenever the disk is let go of because its file system fails; before
+    /// that 0.
+    pub(super) const fn mount(&self) -> u64 {
+        self.mount
+    }
+
+    /// It is let go of because its file system fails: what is opened later is of another mount.
+    pub(super) fn mount_is_over(&mut self) {
+        self.mount = random_incarnation().0;
+    }
+
+    /// An operation of one of its replicas has failed. Returns whether a line of the log is to tell
+    /// it; `None`: enough others do.
+    pub(super) fn line(&mut self, kind: Kind, now: Instant) -> Option<LeftOut> {
+        self.lines.line(kind, now)
     }
 
     /// Which of its replicas it is.
@@ -138,6 +170,89 @@ impl Known {
             last_error: None,
             called: None,
         }
+    }
+
+    /// The engine has it.
+    pub(super) fn note_served(&mut self) {
+        (self.state, self.next_try) = (KnownState::Served, None);
+    }
+
+    /// The engine could not read it, and its file is closed: it is tried again.
+    pub(super) fn note_trouble(&mut self, trouble: Trouble, now: Instant) {
+        let retry = self.next_try.unwrap_or_else(|| Retry::first(now));
+        self.state = KnownState::Waiting(trouble, retry);
+    }
+
+    /// If it can't be read now either, it is tried again then.
+    pub(super) const fn try_again(&mut self, next: Retry) {
+        if let KnownState::Waiting(_, at) = &mut self.state {
+            *at = next;
+        }
+        self.next_try = Some(next);
+    }
+
+    /// An operation of it has failed.
+    pub(super) fn note_error(&mut self, why: &str) {
+        self.last_error = Some(LastError::now(why));
+    }
+
+    /// The last operation of it that has failed.
+    pub(super) const fn last_error(&self) -> Option<&LastError> {
+        self.last_error.as_ref()
+    }
+
+    /// Bytes that its file is to have, while it is made longer; else zero.
+    pub(super) const fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// It is to take so many bytes; zero: no more than it takes.
+    pub(super) const fn reserve(&mut self, bytes: u64) {
+        self.reserved = bytes;
+    }
+
+    /// It has so many bytes of data now.
+    pub(super) fn note_length(&mut self, length: u64) {
+        if let Some(superblock) = &mut self.superblock {
+            superblock.data_length = superblock.data_length.max(length);
+            self.reserved = 0;
+        }
+    }
+
+    /// Which file is open, if one is and the system has told.
+    pub(super) const fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
+    /// This file is open.
+    pub(super) const fn opened(&mut self, identity: Option<Identity>) {
+        self.identity = identity;
+    }
+
+    /// Its file is closed. `lost`: why nothing is left of it.
+    pub(super) fn closed(&mut self, lost: Option<String>) {
+        (self.identity, self.lost_file) = (None, lost);
+    }
+
+    /// Its file was closed with its disk when it was not at its path any more: nothing is left of
+    /// it. Why.
+    pub(super) const fn lost_file(&self) -> Option<&String> {
+        self.lost_file.as_ref()
+    }
+
+    /// Whether its file has other names.
+    pub(super) const fn has_other_names(&self) -> bool {
+        self.has_other_names
+    }
+
+    /// Its file has other names, or none. Returns whether it had some before.
+    pub(super) const fn set_other_names(&mut self, has_others: bool) -> bool {
+        std::mem::replace(&mut self.has_other_names, has_others)
+    }
+
+    /// The coordinator has told what its volume is called.
+    pub(super) fn call(&mut self, name: &str) {
+        self.called = Some(name.to_owned());
     }
 
     /// The name of its volume as far as the coordinator has told, else that which the volume had

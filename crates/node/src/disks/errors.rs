@@ -69,7 +69,7 @@ impl Lines {
 impl Known {
     /// What somebody should see to although the replica is served.
     pub(super) fn warning(&self) -> Option<String> {
-        let error = self.last_error.as_ref().map(|LastError { at, why }| {
+        let error = self.last_error().map(|LastError { at, why }| {
             let volume = self.volume_name();
             format!("the disk last reported an error to volume {volume} at {}: {why}", utc(*at))
         });

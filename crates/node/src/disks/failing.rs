@@ -13,7 +13,6 @@ use evenkeel_core::{ReplicaId, VolumeId};
 use super::listed::Listed;
 use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Entry, Known};
-use crate::random::random_incarnation;
 
 /// So many looks in a row have to find an error: one of them may pass.
 const LOOKS: u32 = 2;
@@ -53,7 +52,7 @@ impl Failing {
     #[must_use]
     pub fn served_of(&self, disk: u64) -> Vec<(VolumeId, ReplicaId)> {
         let entries = self.0.lock();
-        let entry = entries.iter().find(|entry| entry.serial == disk && entry.is_to_go());
+        let entry = entries.iter().find(|entry| entry.serial() == disk && entry.is_to_go());
         let known = entry.map(|entry| &entry.replicas[..]).unwrap_or_default();
         let open = known.iter().filter(|known| known.state.is_open());
         let superblocks = open.filter_map(|known| known.superblock.as_ref());
@@ -63,7 +62,7 @@ impl Failing {
     /// Whether a disk that is to be let go of can be read still.
     #[must_use]
     pub fn can_be_read(&self, disk: u64) -> bool {
-        self.0.lock().iter().any(|entry| entry.serial == disk && !entry.is_failing())
+        self.0.lock().iter().any(|entry| entry.serial() == disk && !entry.is_failing())
     }
 
     /// Whoever was to let go of a disk has done so, or has failed: then the next look asks again.
@@ -79,7 +78,7 @@ impl Failing {
     /// succeeds.
     pub fn let_go(&self, disk: u64, closed: &[ReplicaId]) {
         let mut entries = self.0.lock();
-        let entry = entries.iter_mut().find(|entry| entry.serial == disk && entry.is_to_go());
+        let entry = entries.iter_mut().find(|entry| entry.serial() == disk && entry.is_to_go());
         let Some(entry) = entry else { return };
         entry.note_closed(closed);
         let hold = entry.let_go_of_failing();
@@ -155,7 +154,7 @@ impl Entry {
             tracing::error!(path = %known.path.display(), "a replica is closed: {}", state.problem().unwrap_or_default());
             let before = std::mem::replace(&mut known.state, state.clone());
             let lost_file = before.gone_file().filter(|_| is_there);
-            (known.identity, known.lost_file) = (None, lost_file);
+            known.closed(lost_file);
         }
     }
 
@@ -168,7 +167,7 @@ impl Entry {
         tracing::error!(disk = name, "a disk is let go of: {}", trouble.why());
         let retry = Retry::first(Instant::now());
         self.failed_looks = FailedLooks::default();
-        self.mount = random_incarnation().0;
+        self.mount_is_over();
         match std::mem::replace(&mut self.state, EntryState::Waiting(trouble, retry)) {
             EntryState::Serving(hold) | EntryState::Missing(hold, _) => Some(hold),
             _ => None,

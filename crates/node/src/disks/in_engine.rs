@@ -7,9 +7,9 @@ use evenkeel_core::ReplicaId;
 use evenkeel_engine::counters::Kind;
 
 use super::Known;
-use super::errors::{LastError, LeftOut};
+use super::errors::LeftOut;
 use super::listed::Listed;
-use super::states::{KnownState, Retry, Trouble};
+use super::states::{KnownState, Trouble};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -22,9 +22,7 @@ impl InEngine {
 
     /// The engine has a replica.
     pub fn note_served(&self, replica: ReplicaId) {
-        self.change_open(replica, |known| {
-            (known.state, known.next_try) = (KnownState::Served, None);
-        });
+        self.change_open(replica, Known::note_served);
     }
 
     /// The engine does not have a replica yet, as its disk does not answer.
@@ -35,10 +33,7 @@ impl InEngine {
     /// The engine could not read a replica, and its file is closed: it is tried again.
     pub fn note_trouble(&self, replica: ReplicaId, error: std::io::Error) {
         let trouble = Trouble::from(error);
-        self.change_open(replica, |known| {
-            let retry = known.next_try.unwrap_or_else(|| Retry::first(Instant::now()));
-            known.state = KnownState::Waiting(trouble, retry);
-        });
+        self.change_open(replica, |known| known.note_trouble(trouble, Instant::now()));
         self.0.wake();
     }
 
@@ -77,18 +72,15 @@ impl InEngine {
         let known = entries.holder_mut(replica);
         // One that was deleted meanwhile.
         let Some((entry, position)) = known else { return Some(LeftOut::NONE) };
-        entry.replicas[position].last_error = Some(LastError::now(why));
-        entry.lines.line(kind, now)
+        entry.replicas[position].note_error(why);
+        entry.line(kind, now)
     }
 
     /// Notes that a replica has so many bytes of data now.
     pub fn note_length(&self, replica: ReplicaId, length: u64) {
         for entry in self.0.lock().iter_mut() {
-            if let Some(position) = entry.position(replica)
-                && let Some(superblock) = &mut entry.replicas[position].superblock
-            {
-                superblock.data_length = superblock.data_length.max(length);
-                entry.replicas[position].reserved = 0;
+            if let Some(position) = entry.position(replica) {
+                entry.replicas[position].note_length(length);
             }
         }
     }

@@ -77,7 +77,8 @@ impl Disks {
             (Some((entry, position)), Ok(opened)) => {
                 let known = &mut entry.replicas[position];
                 known.path.clone_from(&opened.path);
-                (known.state, known.identity) = (KnownState::Served, identity);
+                known.state = KnownState::Served;
+                known.opened(identity);
             }
             (Some((entry, position)), Err(_)) => drop(entry.replicas.remove(position)),
             (None, Ok(opened)) => {

@@ -54,7 +54,7 @@ impl Disks {
         let (sender, found) = mpsc::channel();
         let mut count = 0;
         for entry in self.lock().iter() {
-            let (serial, record, sender) = (entry.serial, entry.record.clone(), sender.clone());
+            let (serial, record, sender) = (entry.serial(), entry.record.clone(), sender.clone());
             let origins = self.origins.clone();
             count += 1;
             // Nobody listens any more if the daemon has ended.

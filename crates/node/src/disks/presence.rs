@@ -276,7 +276,7 @@ impl Looks {
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
         let has_failed = seen.disk.place == Some(Place::Failing);
         entry.failed_looks.note(has_failed, seen.disk.is_read_only);
-        let let_go = entry.begin_let_go().then_some(Due::LetGo(entry.serial));
+        let let_go = entry.begin_let_go().then_some(Due::LetGo(entry.serial()));
         if entry.is_failing() {
             return let_go;
         }
@@ -298,7 +298,7 @@ impl Looks {
             let Some(position) = entry.position(replica) else { continue };
             let known = &mut entry.replicas[position];
             // Another file may have been opened meanwhile.
-            if known.identity == Some(identity) {
+            if known.identity() == Some(identity) {
                 known.note_place(&path, place, gone.as_ref());
             }
         }
@@ -368,7 +368,7 @@ impl Entry {
         let superblock = self.replicas.first().and_then(|known| known.superblock.as_ref());
         let on_device = superblock.filter(|_| self.is_device()).map(|s| s.replica);
         let (path, identity) = (self.record.path.clone(), hold.identity()?);
-        Some(DiskLook { serial: self.serial, path, identity, on_device })
+        Some(DiskLook { serial: self.serial(), path, identity, on_device })
     }
 
     fn look(&self) -> Option<Look> {
@@ -376,7 +376,7 @@ impl Entry {
         let of = |known: &Known| {
             let replica = known.superblock.as_ref()?.replica;
             let is_looked_at = known.state.is_open() || known.state.is_stopped();
-            Some((replica, known.path.clone(), known.identity.filter(|_| is_looked_at)?))
+            Some((replica, known.path.clone(), known.identity().filter(|_| is_looked_at)?))
         };
         let files = match self.is_device() {
             true => Vec::new(),
@@ -454,7 +454,7 @@ impl Known {
     pub(super) fn served(replica: &OpenReplica) -> Self {
         let superblock = Some(replica.newest.superblock.clone());
         let mut known = Self::new(&replica.path, superblock, KnownState::Served);
-        known.identity = Identity::of_open(&replica.file);
+        known.opened(Identity::of_open(&replica.file));
         if !replica.device {
             known.note_names(own_file::has_other_names(&replica.file).unwrap_or(false));
         }
@@ -462,7 +462,7 @@ impl Known {
     }
 
     fn note_names(&mut self, has_others: bool) {
-        let had_others = std::mem::replace(&mut self.has_other_names, has_others);
+        let had_others = self.set_other_names(has_others);
         if let (Some(warning), false) = (self.other_names(), had_others) {
             tracing::warn!("{warning}");
         }
@@ -471,7 +471,7 @@ impl Known {
     /// That its file has other names, and what that means.
     pub(super) fn other_names(&self) -> Option<String> {
         let path = self.path.display();
-        self.has_other_names.then(|| format!(
+        self.has_other_names().then(|| format!(
             "{path} has another name, too (a hard link, as `cp -l` makes): that is no backup, for it changes with the replica, and what writes to it damages the replica. Remove the other name"
         ))
     }

@@ -90,7 +90,7 @@ impl Disks {
         match site.open(&what) {
             Ok(file) => Ok(Room { file, what, recall }),
             Err(error) => {
-                self.in_engine.change_known(replica, |known| known.reserved = 0);
+                self.in_engine.change_known(replica, |known| known.reserve(0));
                 Err(error)
             }
         }
@@ -115,9 +115,9 @@ impl Disks {
         })?;
         let disk = entry.record.name.clone();
         let known = &mut entry.replicas[position];
-        known.reserved = wanted;
+        known.reserve(wanted);
         let old = known.superblock.as_ref().map_or(0, length_of);
-        let (path, identity) = (known.path.clone(), known.identity);
+        let (path, identity) = (known.path.clone(), known.identity());
         Ok(LongerReplica { disk, path, identity, old, wanted, space })
     }
 }

@@ -110,7 +110,7 @@ fn unallocated(path: &Path, length: u64) -> u64 {
 impl Known {
     /// Bytes that its file is to have.
     fn promised_length(&self) -> u64 {
-        self.superblock.as_ref().map_or(0, super::length_of).max(self.reserved)
+        self.superblock.as_ref().map_or(0, super::length_of).max(self.reserved())
     }
 }
 

@@ -218,7 +218,7 @@ impl Entry {
                 let trouble = Trouble::just_assembled();
                 self.state = EntryState::Opening(trouble.clone(), retry);
                 let target = Target::Disk(self.record.clone());
-                (trouble, Some(Probe { serial: self.serial, target }))
+                (trouble, Some(Probe { serial: self.serial(), target }))
             }
             EntryState::Waiting(trouble, _)
             | EntryState::Opening(trouble, _)

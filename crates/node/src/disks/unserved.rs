@@ -83,7 +83,7 @@ impl Disks {
                 }
                 state
                     if !state.is_served()
-                        && let Some(gone) = &known.lost_file =>
+                        && let Some(gone) = known.lost_file() =>
                 {
                     let also = state.problem().map(|why| format!("; and {why}"));
                     let also = also.unwrap_or_default();

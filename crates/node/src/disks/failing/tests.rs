@@ -23,7 +23,7 @@ fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() 
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let superblock = made.newest.superblock.clone();
     let is_locked = || lock_file(&place.disk.join(".evenkeel.lock")).unwrap().is_err();
-    let serial = disks.lock()[0].serial;
+    let serial = disks.lock()[0].serial();
     let look = |fails| {
         let looks = disks.looks().begin();
         looks.into_iter().find_map(|look| disks.looks().note_seen(look.carried_out(fails)))
@@ -85,7 +85,7 @@ fn one_at_a_time_lets_go_of_a_disk() {
     let begins = || {
         let entry = &mut disks.lock()[0];
         entry.failed_looks.note(true, false);
-        (entry.begin_let_go(), entry.serial)
+        (entry.begin_let_go(), entry.serial())
     };
     assert!(!begins().0, "one look may pass");
     let (true, serial) = begins() else { panic!("it fails") };
@@ -104,7 +104,7 @@ fn a_replica_on_a_read_only_file_system_is_closed_unless_somebody_reads_it() {
     disks.add(&place.disk, None, false).unwrap();
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let superblock = made.newest.superblock.clone();
-    let (replica, serial) = (superblock.replica, disks.lock()[0].serial);
+    let (replica, serial) = (superblock.replica, disks.lock()[0].serial());
     let look = || {
         let looks = disks.looks().begin();
         looks.into_iter().find_map(|look| disks.looks().note_seen(look.carried_out_read_only()))
@@ -140,7 +140,7 @@ fn a_deleted_file_is_told_before_and_after_its_read_only_disk_is_let_go_of() {
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
     disks.add(&place.disk, None, false).unwrap();
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
-    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial);
+    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial());
     std::fs::remove_file(&made.path).unwrap();
     let looks = disks.looks().begin();
     let due =
@@ -165,7 +165,8 @@ fn a_deleted_file_is_told_before_and_after_its_read_only_disk_is_let_go_of() {
         let entry = &mut entries[0];
         let retry = Retry::first(Instant::now());
         entry.state = EntryState::Opening(Trouble::ReadOnly, retry);
-        let (serial, record, opened) = (entry.serial, entry.record.clone(), Err(Trouble::ReadOnly));
+        let (serial, record, opened) =
+            (entry.serial(), entry.record.clone(), Err(Trouble::ReadOnly));
         drop(entries);
         let found = Found { serial, record, opened, replicas: vec![], glimpsed: vec![] };
         disks.take_up(found);
@@ -178,7 +179,7 @@ fn no_replica_is_called_lost_on_a_disk_that_was_away_and_fails() {
     let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
     disks.add(&place.disk, None, false).unwrap();
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
-    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial);
+    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial());
     let aside = place.disk.with_extension("aside");
     std::fs::rename(&place.disk, &aside).unwrap();
     let look = |fails| {
@@ -202,7 +203,7 @@ fn of_a_stopped_volumes_replica_it_is_said_that_its_disk_fails() {
     disks.add(&place.disk, None, false).unwrap();
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let superblock = made.newest.superblock.clone();
-    let serial = disks.lock()[0].serial;
+    let serial = disks.lock()[0].serial();
     disks.stop(superblock.volume).unwrap();
     drop(made);
     disks.close_replica(superblock.replica);
