@@ -157,21 +157,19 @@ impl Reserve {
             _ => return Err(Status::InvalidField),
         };
         match transfer {
-            Transfer::InCapsule(length) | Transfer::OnRequest(length)
-                if length == reserve.length() =>
-            {
+            Transfer::InCapsule(length) | Transfer::OnRequest(length) if reserve.takes(length) => {
                 Ok(reserve)
             }
             _ => Err(Status::DataLength),
         }
     }
 
-    /// Bytes of its data: keys.
-    #[must_use]
-    pub const fn length(&self) -> u32 {
+    /// Whether its data, keys, may have so many bytes. Linux sends two keys with each of these
+    /// commands, also where one is asked for.
+    const fn takes(&self, length: u32) -> bool {
         match self {
-            Self::Register { .. } | Self::Acquire { .. } => 16,
-            Self::Release(_) | Self::Clear => 8,
+            Self::Register { .. } | Self::Acquire { .. } => length == 16,
+            Self::Release(_) | Self::Clear => length == 8 || length == 16,
         }
     }
 

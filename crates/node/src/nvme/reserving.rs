@@ -17,6 +17,9 @@ use crate::cluster;
 
 /// How long the primary may take to say which reservations there are.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a command may wait for those before it. It is short, since a host that has given it up
+/// may rely on that it has no effect any more.
+const TURN: Duration = Duration::from_secs(5);
 
 impl NvmeServer {
     /// Has a change of a volume's reservations made by another way, and tells hosts of it that use
@@ -74,7 +77,8 @@ pub(super) async fn carry_out(
     if wanted == Wanted::Report {
         return Ok(report(&look(server, target).await.ok_or(Status::InternalPath)?));
     }
-    let _turn = target.reserve().await;
+    let turn = tokio::time::timeout(TURN, target.reserve()).await;
+    let _turn = turn.map_err(|_| Status::Interrupted)?;
     let before = look(server, target).await.ok_or(Status::InternalPath)?;
     let Some(change) = wanted.change(host, &before)? else { return Ok(Vec::new()) };
     let command = Command::Change(Change::Reservation(change));

@@ -88,7 +88,7 @@ fn what_is_reserved_or_has_another_length_is_refused() {
         assert_eq!(wanted(register, word, &keys), Err(Status::InvalidField), "no key");
     }
     for (command, lengths) in
-        [(register, [0, 8, 15, 24]), (acquire, [0, 8, 12, 4096]), (release, [0, 4, 16, 24])]
+        [(register, [0, 8, 15, 24]), (acquire, [0, 8, 12, 4096]), (release, [0, 4, 12, 24])]
     {
         for length in lengths {
             for transfer in [Transfer::InCapsule(length), Transfer::OnRequest(length)] {
@@ -98,6 +98,16 @@ fn what_is_reserved_or_has_another_length_is_refused() {
         }
         let taken = Reserve::read(command, &entry(command as u8, 1 << 8 | 1), Transfer::ToHost(16));
         assert_eq!(taken, Err(Status::DataLength));
+    }
+    // As Linux sends it, from its own calls (`blkpr`).
+    for length in [8, 16] {
+        let release = entry(release as u8, 1 << 8);
+        let taken = Reserve::read(Nvm::ReservationRelease, &release, Transfer::InCapsule(length));
+        let release = taken.unwrap().with(&vec![7; length as usize]).unwrap();
+        assert_eq!(
+            release,
+            Wanted::Release { current: 0x0707_0707_0707_0707, kind: WriteExclusive }
+        );
     }
     // Data that is shorter than it was said to be.
     let release = Reserve::Clear;
