@@ -323,3 +323,30 @@ fn a_queue_gets_nothing_of_one_of_the_same_name_that_is_gone() {
     target.lock().queues.get_mut(&name).unwrap().close();
     assert!(hears.try_recv().is_err());
 }
+
+#[test]
+fn what_was_looked_up_before_and_is_told_later_does_not_count() {
+    use evenkeel_core::view::{Registrant, Reservation, ReservationKind};
+    let target = target(&[HOST]);
+    let (_end, _kept, name) = connect(&target, HOST).unwrap();
+    let (own, other) = (HostId(1), HostId(2));
+    let held_by = |holder| Reservations {
+        registrants: vec![Registrant { host: holder, key: 1 }],
+        held: Some(Reservation { kind: ReservationKind::WriteExclusive, holder }),
+        ..Reservations::default()
+    };
+    let free = Reservations::default();
+    let excluded = target.excluded(name, own);
+    let is_excluded = || excluded.load(Ordering::Relaxed);
+    assert!(!is_excluded());
+    target.know_reservations(Generation(5), &held_by(other));
+    assert!(is_excluded());
+    for older in [4, 5] {
+        target.know_reservations(Generation(older), &free);
+        assert!(is_excluded());
+    }
+    assert!(target.excluded(name, own).load(Ordering::Relaxed), "who comes later, too");
+    let excluded = target.excluded(name, own);
+    target.know_reservations(Generation(6), &held_by(own));
+    assert!(!excluded.load(Ordering::Relaxed));
+}
