@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, Uri};
+use axum::{Extension, Router};
 use evenkeel_api::{ErrorCode, routes, types};
 use evenkeel_core::NodeId;
 use evenkeel_node::access::{Account, Role};
@@ -47,7 +47,11 @@ fn bench() -> &'static Bench {
         let daemon = runtime.block_on(Daemon::start(config)).expect("the node starts");
         let running = daemon.running().clone();
         let caller = Caller { node: NodeId(2), start: None, at: "fuzzer".into() };
-        let routers = [server::router(&running, root()), server::control_router(&running, caller)];
+        // Who asks, a connection puts into each request: here it is always the same.
+        let routers = [
+            server::users_router(&running).layer(Extension(root())),
+            server::control_router(&running).layer(Extension(caller)),
+        ];
         Bench { runtime, routers, _daemon: Mutex::new(daemon) }
     })
 }

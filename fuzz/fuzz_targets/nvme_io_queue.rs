@@ -9,9 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
-use evenkeel_core::{HostId, Instant, Operation, Payload, Reply, RequestError};
+use evenkeel_core::{HostId, Operation, Payload, Reply, RequestError};
 use evenkeel_engine::frontend::FrontendAction;
 use evenkeel_engine::memory::Reservation;
 use evenkeel_engine::{
