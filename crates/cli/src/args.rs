@@ -151,7 +151,8 @@ Examples:
   evenkeel mount music /srv/music               from then on
 
 --mkfs makes a filesystem only on a volume that carries none, and that nobody else has attached,
-exported or open. A volume that a client may write over an export is not mounted.")]
+exported or open. A volume to which a client of an export is connected that may write is not
+mounted.")]
     Mount(MountArgs),
     /// Unmount a volume's filesystem, and take away what was attached for it
     #[command(after_help = "\

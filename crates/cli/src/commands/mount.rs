@@ -10,10 +10,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use evenkeel_api::routes;
+use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::{
     AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer, VolumeStatus,
 };
+use evenkeel_api::{ErrorCode, routes};
 
 use super::Context;
 use crate::args::MountArgs;
@@ -44,13 +45,21 @@ pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         let kind = mount_device(context, &interrupt, Path::new(&device), args)?;
         Ok((device, kind))
     });
-    if result.is_err() && had.is_none() {
+    if had.is_none() && result.as_ref().is_err_and(may_have_attached) {
         // The first failure is what the person needs to know.
         drop(detach(context, &args.name));
     }
     let (device, kind) = result.map_err(|failure| interrupt.check().err().unwrap_or(failure))?;
     told(context, args, &device, &kind);
     Ok(())
+}
+
+/// Whether something may be attached for a mount that has failed: not if somebody else has attached
+/// the volume meanwhile, whose it is.
+fn may_have_attached(failure: &Failure) -> bool {
+    let told = failure.json.as_deref().and_then(|json| serde_json::from_str(json).ok());
+    let code = told.map(|answer: ErrorAnswer| answer.error.code);
+    code != Some(ErrorCode::Attached)
 }
 
 fn told(context: &Context, args: &MountArgs, device: &str, kind: &str) {
@@ -155,6 +164,14 @@ fn kind(context: &Context, device: &Path, args: &MountArgs) -> Result<String, Fa
     // Somebody may have begun to use it since.
     let volume = volume(context, &args.name)?;
     others::refuse_clients(&volume, &args.directory)?;
+    let found = match (found, args.mkfs) {
+        (None, Some(wanted)) => {
+            others::refuse_mkfs(&volume, device, wanted)?;
+            // Whoever has it no longer open may have written.
+            filesystem::signature(device)?
+        }
+        (found, _) => found,
+    };
     match (found, args.mkfs) {
         (Some(kind), Some(wanted)) if kind != wanted.name() => {
             Err(filesystem::carries_other(&args.name, &kind, wanted))
@@ -164,7 +181,6 @@ fn kind(context: &Context, device: &Path, args: &MountArgs) -> Result<String, Fa
             Ok(kind)
         }
         (None, Some(wanted)) => {
-            others::refuse_mkfs(&volume, device, wanted)?;
             make(&args.name, device, wanted)?;
             Ok(wanted.name().to_owned())
         }

@@ -36,14 +36,27 @@ pub fn refuse_clients(volume: &VolumeStatus, directory: &Path) -> Result<(), Fai
         told.join(", and "),
     )
     .exit(Exit::Unsafe)
-    .advise(format!(
-        "have what uses it end its connection, or end the export and the connection with it: \
-         evenkeel unexport {} --only {}; then try again",
-        volume.name, first.kind
-    )))
+    .advise(ending_client(volume, first)))
 }
 
-/// Refuses to mount a filesystem that another node may have mounted too, if it is none for that.
+/// What to do about a client, which may be the disk of a virtual machine: another node's export
+/// can't be ended from here without its attachment.
+fn ending_client(volume: &VolumeStatus, export: &Export) -> String {
+    let (name, kind, node) = (&volume.name, &export.kind, &export.node.name);
+    let is_here = |primary: &PrimaryStatus| primary.here && primary.node.name == *node;
+    let end = match volume.primaries.iter().any(is_here) {
+        true => format!(
+            "end the export and the connection with it: evenkeel unexport {name} --only {kind}"
+        ),
+        false => {
+            format!("if nobody needs it there, detach it: evenkeel detach {name} --node {node}")
+        }
+    };
+    format!("have what uses it end its connection, or {end}; then try again")
+}
+
+/// Refuses to mount a filesystem that another node may have mounted too, if it is none for that. A
+/// node that does not answer may go on, as long as it is in the view.
 ///
 /// # Errors
 /// Says where else the volume is attached.
@@ -52,8 +65,8 @@ pub fn refuse_second_mount(
     directory: &Path,
     kind: &str,
 ) -> Result<(), Failure> {
-    let is_other = |primary: &&PrimaryStatus| !primary.here && primary.alive;
-    let Some(other) = volume.primaries.iter().find(is_other) else { return Ok(()) };
+    let mut others = volume.primaries.iter().filter(|primary| !primary.here);
+    let Some(other) = others.next() else { return Ok(()) };
     if SHARED.contains(&kind) {
         return Ok(());
     }
