@@ -115,7 +115,7 @@ fn what_is_wrong_is_never_asked() {
     let mut bench = Bench::new(1 << 20);
     bench.command(&reserve(REGISTER, 1, 0, IN_CAPSULE, 16), &keys([0, 0]));
     bench.command(&reserve(ACQUIRE, 2, 9 << 8, IN_CAPSULE, 16), &keys([1, 2]));
-    bench.command(&reserve(RELEASE, 3, 1, IN_CAPSULE, 16), &keys([1, 2]));
+    bench.command(&reserve(RELEASE, 3, 1, IN_CAPSULE, 12), &keys([1, 2])[..12]);
     let mut short = report(4, 64);
     short[44] = 0;
     bench.command(&short, &[]);
