@@ -11,11 +11,13 @@ const OPERATIONS: usize = 40;
 /// found without which others would do.
 const PART: usize = 30;
 
-/// The first run that finds a canary, and by which oracle.
+/// The first run in which a canary does harm, and by which oracle that is found. Of one that makes
+/// something wait for ever (I11) the moment is not known, and more faults have to be left.
 fn finds(sabotage: Sabotage) -> (Run, &'static str) {
     let runs = (0..50).map(|seed| Run { sabotage: Some(sabotage), ..Run::of(seed) });
     let found = runs.map(|run| (run.go(Log::Off).failure, run));
-    let mut found = found.filter_map(|(failure, run)| failure.map(|failure| (run, failure.oracle)));
+    let found = found.filter_map(|(failure, run)| failure.map(|failure| (run, failure.oracle)));
+    let mut found = found.filter(|(_, oracle)| *oracle != "I11");
     found.next().expect("some seed finds it")
 }
 
