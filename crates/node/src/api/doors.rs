@@ -23,6 +23,7 @@ const MAX_STRANGERS: usize = 16;
 const MAX_LOOK_UPS: usize = 8;
 /// How long the look-up of a user may take.
 const LOOK_UP_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Who gets in at the API's socket. Root and the daemon's own user always find a place, and wait
 /// for no look-up.
 pub(super) struct Doors {
