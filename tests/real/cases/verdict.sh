@@ -58,5 +58,5 @@ wait_in_sync $vol
 ek 1 volume rebuild $vol --limit 20M --quiet
 ek 1 volume verify $vol --quiet
 await "20M are compared" checked
-ek 1 detach $vol --quiet
+ek 3 detach $vol --quiet
 told 2 "where it was stopped; ended" "compared: n1:disk, n2:disk, n3:disk"
