@@ -65,8 +65,9 @@ undo() {
     esac
 }
 
-# there: all that may be left behind. The size of a volume grows from round to round, and which files replicas are
-# (files.json) is remembered some time after they were made.
+# there: all that may be left behind. The size of a volume grows from round to round, which files replicas are
+# (files.json) is remembered some time after they were made, and a node opens its audit log with the first change after
+# its start.
 there() (
     set +e
     ek 3 volume list --json | jq -cS '[.volumes[] | {name, state, primaries: [.primaries[]?.node.name]}]'
@@ -77,7 +78,7 @@ there() (
     losetup -nO BACK-FILE 2> /dev/null | grep -F "$work" | sort
     ls /dev/evenkeel 2> /dev/null | grep -F "$vol"
     for n in 2 3; do
-        find /proc/"${pids[$n]}"/fd -type l -printf '%l\n' 2> /dev/null | grep -vE '^(socket|pipe):' |
+        find /proc/"${pids[$n]}"/fd -type l -printf '%l\n' 2> /dev/null | grep -vE '^(socket|pipe):|/audit.log$' |
             sed -E "s/[0-9a-f]{8}-[0-9a-f-]{27}/ID/g; s/[0-9a-f]{32}/ID/g; s/^/n$n /" | sort
     done
 )
