@@ -321,8 +321,12 @@ impl Queue {
         if matches!(self.state, State::Closing(_)) {
             assert!(self.open.iter().all(Option::is_none), "what is drained is answered");
         }
-        let is_open = |slot: &Slot| self.open[slot.index()].is_some();
-        assert!(self.aborting.iter().all(|(slot, _)| is_open(slot)), "who is answered is told of");
+        let is_submitted =
+            |slot: &Slot| self.open[slot.index()].as_ref().is_some_and(Open::is_submitted);
+        assert!(
+            self.aborting.iter().all(|(slot, _)| is_submitted(slot)),
+            "others are aborted here"
+        );
         assert!(!self.is_lost || self.out.is_empty(), "nobody is there to send to");
     }
 }

@@ -21,6 +21,7 @@ impl Queue {
         let (slot, ask, transfer, ranges) =
             (open.slot, open.ask, open.transfer, std::mem::take(ranges));
         let goes_on = matches!(self.state, State::Serving);
+        let is_to_be_aborted = self.aborting.iter().any(|(aborting, _)| *aborting == slot);
         match (result, ask) {
             (result, Ask::FusedCompare { .. }) => self.compared_and_written(slot, &result),
             // The rest of it is not begun any more.
@@ -28,6 +29,11 @@ impl Queue {
                 self.answer(slot, Status::QueueDeleted);
             }
             (Err(error), ask) => self.failed(slot, error, &ask),
+            // What it has read is not compared any more: so only what is submitted is `aborting`.
+            (Ok(Reply::Data(_)), Ask::Compare { .. }) if is_to_be_aborted => {
+                self.tell_cancelled(slot);
+                self.answer(slot, Status::AbortRequested);
+            }
             (Ok(Reply::Data(pieces)), Ask::Read { length, .. }) if is_whole(&pieces, length) => {
                 self.data(slot, pieces, context);
             }

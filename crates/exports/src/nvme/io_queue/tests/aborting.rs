@@ -178,3 +178,21 @@ fn a_pair_that_was_sent_and_has_failed_is_not_aborted() {
         assert_eq!(bench.answers().len(), 2);
     }
 }
+
+#[test]
+fn a_compare_that_is_to_be_aborted_ends_when_its_data_is_read() {
+    for transfer in [IN_CAPSULE, ON_REQUEST] {
+        let mut bench = Bench::new(1 << 20);
+        let host = bench.host;
+        let data: &[u8] = if transfer == IN_CAPSULE { &[1; 512] } else { &[] };
+        bench.command(&on_blocks(0x05, 3, transfer, 512, 1), data);
+        bench.abort(3);
+        let stored = bench.data(&pattern(512));
+        bench.reply(stored);
+        assert_eq!(bench.said(), [(3, true)]);
+        assert_eq!(bench.answers(), [(3, Status::AbortRequested)]);
+        // What comes behind it is served.
+        bench.receive(&host.flush(4), 9999);
+        assert!(matches!(bench.submitted[0].1, Operation::Flush));
+    }
+}
