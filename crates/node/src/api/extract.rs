@@ -11,6 +11,7 @@ use evenkeel_api::types::VERSION;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::coordinator::Caller;
 use crate::peer::FORWARDED;
 
 /// The JSON body of a request.
@@ -22,7 +23,8 @@ pub struct Query<T>(pub T);
 /// The variable parts of a request's path.
 pub struct Path<T>(pub T);
 
-/// Whether the request came through another node already.
+/// Whether the request came through another node already, and is not sent on to a further one. All
+/// that nodes ask has: a member without the header would have this node ask others in its name.
 pub struct Forwarded(pub bool);
 
 /// An answer as JSON.
@@ -70,7 +72,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Forwarded {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self(parts.headers.contains_key(FORWARDED)))
+        let is_by_node = parts.extensions.get::<Caller>().is_some();
+        Ok(Self(is_by_node || parts.headers.contains_key(FORWARDED)))
     }
 }
 

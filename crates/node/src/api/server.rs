@@ -42,17 +42,13 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API for users of this machine. Each request carries its [`Requester`].
 pub fn users_router(running: &Running) -> Router {
-    // Not in `paths`: no other node makes tokens or certificates.
-    let authority = Router::new()
-        .route(routes::INVITE, post(handlers::node::invite))
-        .route(routes::CLIENT_CERTIFICATE, post(handlers::node::client_certificate));
-    served(paths().merge(authority), running).layer(axum::middleware::from_fn(permitted))
+    served(local().merge(forwarded()), running).layer(axum::middleware::from_fn(permitted))
 }
 
-/// The API for other nodes: that for users, and the paths that only nodes need. Each request
-/// carries its [`Caller`].
+/// The API for other nodes: what they ask of each other for a user, and what only nodes need. Each
+/// request carries its [`Caller`].
 pub fn control_router(running: &Running) -> Router {
-    let paths = paths()
+    let paths = forwarded()
         .merge(renewal())
         .route(requests::REPLICAS, post(handlers::peer::create_replica))
         .route(requests::FOUND, get(handlers::peer::found))
@@ -86,27 +82,18 @@ const NO_TASKS: [&str; 4] = [remote::PATH, requests::READ, requests::CONDITIONS,
 /// What nodes remind each other of by themselves, without being asked by anybody.
 const UNAUDITED: [&str; 2] = [requests::SWEEP, requests::CERTIFICATE];
 
-fn paths() -> Router<Running> {
+/// What a node sends to another one on behalf of a user ([`Cluster::forward`]): questions about a
+/// node, its disks and volumes, and changes of one volume where that is attached.
+///
+/// A route belongs here only if a node sends it. None takes a path or an address from the request:
+/// a member could otherwise write this node's files and become root here.
+///
+/// [`Cluster::forward`]: crate::cluster::Cluster::forward
+fn forwarded() -> Router<Running> {
     Router::new()
-        .route(routes::OPENAPI, get(openapi::document))
-        .route(routes::METRICS, get(metrics::text))
         .route(routes::NODE, get(handlers::node::status))
-        .route(routes::JOIN, post(handlers::node::join))
-        .route(routes::RENAME_CLUSTER, post(handlers::node::rename_cluster))
-        .route(routes::NODES, get(handlers::node::list))
-        .route(routes::NODE_OF_CLUSTER, delete(handlers::node::remove))
-        .route(routes::DISKS, get(handlers::disk::list).post(handlers::disk::add))
-        .route(routes::DISK, delete(handlers::disk::remove))
-        .route(routes::VOLUMES, get(handlers::volume::list).post(handlers::volume::create))
-        .route(
-            routes::VOLUME,
-            get(handlers::volume::status)
-                .patch(handlers::volume::change)
-                .delete(handlers::volume::delete),
-        )
-        .route(routes::RENAME_VOLUME, post(handlers::volume::rename))
-        .route(routes::STOP, post(handlers::volume::stop))
-        .route(routes::ASSEMBLE, post(handlers::volume::assemble))
+        .route(routes::DISKS, get(handlers::disk::list))
+        .route(routes::VOLUME, get(handlers::volume::status).patch(handlers::volume::change))
         .route(routes::VERIFY, post(handlers::volume::verify))
         .route(routes::RESERVATION, post(handlers::volume::reservation))
         .route(routes::ATTACH, post(handlers::volume::attach))
@@ -122,6 +109,28 @@ fn paths() -> Router<Running> {
         .route(routes::EXPORTS, delete(handlers::volume::unexport))
         .route(routes::REPLICAS, post(handlers::volume::add_replica))
         .route(routes::REPLICA, post(handlers::volume::replica))
+        .route(routes::CHANGE_PLAN, get(handlers::plan::change))
+        .route(routes::REPLICA_PLAN, get(handlers::plan::replica))
+}
+
+/// What only users of this machine may ask for. No node sends it to another.
+fn local() -> Router<Running> {
+    Router::new()
+        .route(routes::OPENAPI, get(openapi::document))
+        .route(routes::METRICS, get(metrics::text))
+        .route(routes::JOIN, post(handlers::node::join))
+        .route(routes::INVITE, post(handlers::node::invite))
+        .route(routes::CLIENT_CERTIFICATE, post(handlers::node::client_certificate))
+        .route(routes::RENAME_CLUSTER, post(handlers::node::rename_cluster))
+        .route(routes::NODES, get(handlers::node::list))
+        .route(routes::NODE_OF_CLUSTER, delete(handlers::node::remove))
+        .route(routes::DISKS, post(handlers::disk::add))
+        .route(routes::DISK, delete(handlers::disk::remove))
+        .route(routes::VOLUMES, get(handlers::volume::list).post(handlers::volume::create))
+        .route(routes::VOLUME, delete(handlers::volume::delete))
+        .route(routes::RENAME_VOLUME, post(handlers::volume::rename))
+        .route(routes::STOP, post(handlers::volume::stop))
+        .route(routes::ASSEMBLE, post(handlers::volume::assemble))
         .route(routes::NODE_PLAN, get(handlers::plan::node))
         .route(routes::DISK_PLAN, get(handlers::plan::disk))
         .route(routes::ADD_DISK_PLAN, get(handlers::plan::add_disk))
@@ -129,8 +138,6 @@ fn paths() -> Router<Running> {
         .route(routes::STOP_PLAN, get(handlers::plan::stop))
         .route(routes::DROP_PLAN, get(handlers::plan::drop_reservation))
         .route(routes::ASSEMBLE_PLAN, get(handlers::plan::assemble))
-        .route(routes::CHANGE_PLAN, get(handlers::plan::change))
-        .route(routes::REPLICA_PLAN, get(handlers::plan::replica))
 }
 
 /// Serves all these paths. Whatever may change something on them is carried out by a task of its

@@ -11,6 +11,7 @@ mod devices;
 mod disk_errors;
 mod disks_alone;
 mod exchanged;
+mod hostile;
 mod late_disks;
 mod life;
 mod log;

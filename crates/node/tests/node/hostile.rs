@@ -1,0 +1,117 @@
+//! A member that asks for more than members ask of each other.
+
+use std::time::Duration;
+
+use evenkeel_node::config::Address;
+use evenkeel_node::peer::Wanted;
+use evenkeel_wire::hello::Purpose;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::{Place, TestNode};
+
+/// What a node asks of another one on behalf of a user. A new route is refused to members, or
+/// stands here: then it must not take a path or an address of this machine from the request.
+const FORWARDED: [(&str, &str); 17] = [
+    ("GET", "/v1/node"),
+    ("GET", "/v1/disks"),
+    ("GET", "/v1/volumes/{volume}"),
+    ("PATCH", "/v1/volumes/{volume}"),
+    ("POST", "/v1/volumes/{volume}/verify"),
+    ("POST", "/v1/volumes/{volume}/reservation"),
+    ("POST", "/v1/volumes/{volume}/attach"),
+    ("POST", "/v1/volumes/{volume}/detach"),
+    ("POST", "/v1/volumes/{volume}/exports/nbd"),
+    ("DELETE", "/v1/volumes/{volume}/exports/nbd"),
+    ("POST", "/v1/volumes/{volume}/exports/nvme"),
+    ("DELETE", "/v1/volumes/{volume}/exports/nvme"),
+    ("DELETE", "/v1/volumes/{volume}/exports"),
+    ("POST", "/v1/volumes/{volume}/replicas"),
+    ("POST", "/v1/volumes/{volume}/replicas/{replica}/{action}"),
+    ("GET", "/v1/volumes/{volume}/plans/change"),
+    ("GET", "/v1/volumes/{volume}/replicas/{replica}/{action}/plan"),
+];
+
+/// A request of one node to another, as a member: the status, and the code of the error.
+async fn ask(
+    member: &TestNode,
+    other: &TestNode,
+    (method, path): (&str, &str),
+    body: Value,
+) -> (u16, Value) {
+    let address = Address::parse(&other.config.peer.listen[0]).unwrap();
+    let method: Method = method.parse().unwrap();
+    let (to, body) = ((&address, &Wanted::Anyone), body.to_string().into());
+    let asked = member.node().peers.request(to, method, path, body, Duration::from_secs(30));
+    let (status, answer) = asked.await.unwrap();
+    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    (status.as_u16(), answer["error"]["code"].clone())
+}
+
+fn filled(path: &str) -> String {
+    let fill = |part: &str| if part.starts_with('{') { "x".to_owned() } else { part.to_owned() };
+    path.split('/').map(fill).collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_reaches_no_path_that_only_users_of_the_machine_may_ask() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    let document = nodes[0].get("/v1/openapi.json").await;
+    let mut routes = vec![("GET", "/v1/openapi.json"), ("GET", "/metrics")];
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            if !methods[method.to_lowercase()].is_null() {
+                routes.push((method, path.as_str()));
+            }
+        }
+    }
+    assert!(FORWARDED.iter().all(|route| routes.contains(route)), "{routes:?}");
+    for (method, path) in routes {
+        let asked = (method, &*filled(path));
+        let answer = ask(&nodes[1], &nodes[0], asked, json!({})).await;
+        let is_served = answer != (404, json!("no-such-path"));
+        assert_eq!(is_served, FORWARDED.contains(&(method, path)), "{method} {path}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_writes_no_file_of_another_machine() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    nodes[0].create("web", 2).await;
+    let (file, disk) = (place.path().join("saved"), place.path().join("disk"));
+    std::fs::create_dir(&disk).unwrap();
+    let disks = nodes[0].get("/v1/disks").await;
+    let assemble = json!({"volume": "web", "keep": "b:d", "save_differing": file, "force": true});
+    for (path, body) in [
+        ("/v1/assemble", assemble),
+        ("/v1/disks", json!({"path": disk, "force": true})),
+        ("/v1/node/join", json!({"address": "127.0.0.1:1", "token": "x"})),
+    ] {
+        let refused = ask(&nodes[1], &nodes[0], ("POST", path), body).await;
+        assert_eq!(refused, (404, json!("no-such-path")), "{path}");
+    }
+    assert!(!file.exists() && std::fs::read_dir(&disk).unwrap().next().is_none());
+    assert_eq!(nodes[0].get("/v1/disks").await, disks);
+}
+
+/// Nodes say in a header that they ask for a user. One that leaves it out gets nothing by that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_has_no_node_ask_others_in_its_name() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a", "b"]).await;
+    let address = Address::parse(&nodes[0].config.peer.listen[0]).unwrap();
+    let peers = &nodes[1].node().peers;
+    let connected = peers.connect(&address, &Wanted::Anyone, Purpose::Control).await;
+    let (mut stream, _) = connected.unwrap();
+    let request = "GET /v1/disks?all=true HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let of: Vec<_> = body["disks"].as_array().unwrap().iter().map(|d| &d["node"]["name"]).collect();
+    assert_eq!(of, ["a"], "{body:#}");
+}
