@@ -110,6 +110,11 @@ impl Certificate {
         verifier.map(Arc::new).map_err(|e| e.to_string())
     }
 
+    /// The authority that has signed it; `None`: what is stored is no certificate.
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Fingerprint::of(&self.authority)
+    }
+
     /// For connections that are proved by it.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! How this node gets its first certificate: by a token.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,13 @@ use rustls::pki_types::CertificateDer;
 use rustls::version::TLS13;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{Certificate, Certificates, key};
+use super::{Certificate, Certificates, FILE, key};
 use crate::clock::unix_seconds;
 use crate::config::Address;
 use crate::peer::stream::{self, PeerStream};
 
+/// By how much the authority's clock may have been set, in seconds, between a token and its use.
+const CLOCK_STEP: u64 = 3600;
 /// How long the other node may take for all of it.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -25,8 +28,9 @@ impl Certificates {
     /// Giving the same token again is no error: an answer may have been lost.
     ///
     /// # Errors
-    /// If the token is not valid there, the other node is not of the token's authority, or does not
-    /// answer. Nothing has changed then.
+    /// If this node trusts another authority than the token's already, the token is not valid
+    /// there, or the other node is not of its authority or does not answer. Nothing has changed
+    /// then.
     pub async fn join(&self, address: &str, token: &str) -> Result<(), ApiError> {
         let what = format!("cannot get a certificate from {address}");
         let bad =
@@ -58,6 +62,12 @@ impl Certificates {
             let advice = "Repair the state directory's file system, then join again";
             ApiError::new(ErrorCode::System, &what, why, advice)
         };
+        let trusted = self.with_state(Certificate::load).await?.map_err(system)?;
+        if trusted.is_some_and(|trusted| trusted.fingerprint() != Some(token.authority())) {
+            let file = self.own.state.join(FILE);
+            let (why, advice) = another_authority(&file);
+            return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
+        }
         // It is stored before anybody certifies it: with the same one an answer can be asked for
         // again.
         let key = self.with_state(key).await?.map_err(system)?;
@@ -118,6 +128,10 @@ impl Certificates {
         match answer(&mut stream).await? {
             JoinAnswer::Refused { why } => Err(Failed::Refused(why)),
             JoinAnswer::Admitted { cluster, made, certificate } => {
+                if !is_in_time(&token, made) {
+                    let why = "it answered with a certificate that was not made while the token was valid";
+                    return Err(refused(why));
+                }
                 let certificate = CertificateDer::from(certificate);
                 let made = Certificate { cluster, made, authority, certificate };
                 self.accept(made, key).map_err(refused)
@@ -141,6 +155,22 @@ impl Certificates {
         ),
     }
     }
+}
+
+/// Why a token is refused where a certificate of another authority is, and what to do.
+fn another_authority(file: &Path) -> (String, String) {
+    let file = file.display();
+    let why = format!("this node trusts another authority than the token's, by its {file}");
+    let advice = format!(
+        "A token changes no authority. Take one of this node's cluster; if the cluster has got a new authority, move {file} away, then join again"
+    );
+    (why, advice)
+}
+
+/// Whether a certificate was made while a token was valid, which has got it. A node takes the time
+/// for proved, so nobody may make it up.
+const fn is_in_time(token: &Token, made: u64) -> bool {
+    made >= token.made().saturating_sub(CLOCK_STEP) && made <= token.expires() + CLOCK_STEP
 }
 
 enum Failed {
@@ -170,3 +200,6 @@ async fn answer(stream: &mut PeerStream) -> Result<JoinAnswer, Failed> {
 fn authority(stream: &PeerStream, verifier: &JoinVerifier) -> Option<CertificateDer<'static>> {
     verifier.find(stream.certificates()).cloned()
 }
+
+#[cfg(test)]
+mod tests;

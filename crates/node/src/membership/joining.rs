@@ -33,15 +33,7 @@ impl Member {
             let advice = "Join the others to this node, or take that key away and restart it";
             return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
         }
-        let membership = self.cluster.coordinator().membership();
-        let known = membership.address.as_ref().and_then(|known| Address::parse(known).ok());
-        if membership.coordinator.is_some() && known.as_ref() != Some(&parsed) {
-            // By another node of the same cluster.
-            parsed = match self.coordinator_of(&parsed).await {
-                Some(named) if Some(&named) == known.as_ref() => named,
-                _ => return Err(already_joined(what, membership.address)),
-            };
-        }
+        parsed = self.coordinator_by(parsed, &what).await?;
         let mut remote = self.remote_at(&parsed);
         let mut answer = self.register_at(&remote, is_chosen).await;
         if let Err(CallError::Refused(_)) = &answer
@@ -97,6 +89,36 @@ impl Member {
         Ok(())
     }
 
+    /// Checks an address before anything else is asked there.
+    ///
+    /// # Errors
+    /// If it is none, or this node is a member already and that is not an address of its cluster.
+    pub async fn is_of_its_cluster(&self, address: &str) -> Result<(), ApiError> {
+        // One that serves the coordinator joins nobody: `join` refuses that.
+        if self.own.config.coordinator.here {
+            return Ok(());
+        }
+        let what = format!("cannot join the cluster of {address}");
+        let parsed = Address::parse(address)
+            .map_err(|why| ApiError::new(ErrorCode::BadRequest, &what, why, "Check the address"))?;
+        self.coordinator_by(parsed, &what).await.map(drop)
+    }
+
+    /// Where to ask for the coordinator whose cluster is to be joined at this address. A node that
+    /// is a member already asks where its own coordinator is, and nowhere else.
+    async fn coordinator_by(&self, address: Address, what: &str) -> Result<Address, ApiError> {
+        let membership = self.cluster.coordinator().membership();
+        let known = membership.address.as_ref().and_then(|known| Address::parse(known).ok());
+        if membership.coordinator.is_none() || known.as_ref() == Some(&address) {
+            return Ok(address);
+        }
+        // By another node of the same cluster.
+        match self.coordinator_of(&address).await {
+            Some(named) if Some(&named) == known.as_ref() => Ok(named),
+            _ => Err(already_joined(what, membership.address)),
+        }
+    }
+
     fn remote_at(&self, address: &Address) -> Remote {
         Remote::first(self.cluster.peers().clone(), address.clone())
     }
@@ -121,7 +143,7 @@ impl Member {
     }
 }
 
-fn already_joined(what: String, address: Option<String>) -> ApiError {
+fn already_joined(what: &str, address: Option<String>) -> ApiError {
     let why = format!("it belongs to the one of {}", address.unwrap_or_default());
     let advice = "A node keeps its cluster; use another state directory for another cluster";
     ApiError::new(ErrorCode::AlreadyJoined, what, why, advice)

@@ -1,7 +1,9 @@
 //! A member that asks for more than members ask of each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_node::certificates;
 use evenkeel_node::config::Address;
 use evenkeel_node::peer::Wanted;
 use evenkeel_wire::hello::Purpose;
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Place, TestNode};
+use crate::trust::{authority, invite, join, node};
 
 /// What a node asks of another one on behalf of a user. A new route is refused to members, or
 /// stands here: then it must not take a path or an address of this machine from the request.
@@ -114,4 +117,48 @@ async fn a_member_has_no_node_ask_others_in_its_name() {
     let body: Value = serde_json::from_str(body).unwrap();
     let of: Vec<_> = body["disks"].as_array().unwrap().iter().map(|d| &d["node"]["name"]).collect();
     assert_eq!(of, ["a"], "{body:#}");
+}
+
+/// Somebody makes another authority for the same cluster, and has a member join by its token.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_changes_no_authority() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let (mut first, address) = authority(&place).await;
+    let mut second = node(&place, "b");
+    second.start().await.unwrap();
+    let token = invite(&first, json!({})).await;
+    assert_eq!(join(&second, &address, &token).await, (200, String::new()));
+    first.stop().await;
+    let mut thief = first.copy(&elsewhere, "a");
+    let state = thief.config.state.clone();
+    for file in ["authority.key", "authority.pem", "certificate.json", "certificate.key"] {
+        std::fs::remove_file(state.join(file)).unwrap();
+    }
+    thief.config.peer.listen = vec!["127.0.0.1:0".into()];
+    certificates::init(&thief.config).unwrap();
+    thief.start().await.unwrap();
+    let status = thief.get("/v1/node").await;
+    let its_address = status["node"]["addresses"][0].as_str().unwrap();
+    let token = invite(&thief, json!({"member": "b"})).await;
+
+    let file = second.config.state.join("certificate.json");
+    let (kept, tls) = (std::fs::read(&file).unwrap(), second.running().credentials.tls.get());
+    let is_unchanged = || {
+        let now = second.running().credentials.tls.get().unwrap();
+        let is_same = Arc::ptr_eq(&now.client, &tls.as_ref().unwrap().client);
+        is_same && std::fs::read(&file).unwrap() == kept
+    };
+    // Not at the coordinator's address; and if it were, by another authority.
+    let (status, why) = join(&second, its_address, &token).await;
+    assert!(status == 409 && why.contains(&address), "{status} {why}");
+    assert!(is_unchanged());
+    let certificates = &second.running().certificates;
+    let refused = certificates.join(its_address, &token).await.unwrap_err();
+    assert!(refused.why.contains("trusts another authority"), "{refused}");
+    assert!(refused.action.contains(file.to_str().unwrap()), "{refused}");
+    assert!(is_unchanged());
+    // Whoever wants that moves the file away.
+    std::fs::remove_file(&file).unwrap();
+    certificates.join(its_address, &token).await.unwrap();
+    assert!(!is_unchanged());
 }

@@ -26,7 +26,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Place, TestNode};
 
-fn node(place: &Place, name: &str) -> TestNode {
+pub fn node(place: &Place, name: &str) -> TestNode {
     let mut node = TestNode::new(place, name);
     node.config.peer.listen = vec!["127.0.0.1:0".into()];
     node.config.coordinator.join = None;
@@ -34,7 +34,7 @@ fn node(place: &Place, name: &str) -> TestNode {
 }
 
 /// The node with the authority, running, and its address.
-async fn authority(place: &Place) -> (TestNode, String) {
+pub async fn authority(place: &Place) -> (TestNode, String) {
     let mut first = node(place, "a");
     let refused = first.start().await.unwrap_err().to_string();
     assert!(refused.contains("evenkeel cluster init"), "{refused}");
@@ -44,12 +44,12 @@ async fn authority(place: &Place) -> (TestNode, String) {
     (first, address)
 }
 
-async fn invite(node: &TestNode, request: Value) -> String {
+pub async fn invite(node: &TestNode, request: Value) -> String {
     let answer = node.ok("POST", "/v1/cluster/invite", request).await;
     answer["token"].as_str().unwrap().to_owned()
 }
 
-async fn join(node: &TestNode, address: &str, token: &str) -> (u16, String) {
+pub async fn join(node: &TestNode, address: &str, token: &str) -> (u16, String) {
     let request = json!({"address": address, "token": token});
     let (status, answer) = node.call("POST", "/v1/node/join", request).await;
     (status, answer["error"]["why"].as_str().unwrap_or_default().to_owned())

@@ -28,6 +28,10 @@ pub async fn join(
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<NodeAnswer>, Refusal> {
     if let Some(token) = &request.token {
+        // Before another certificate takes the place of the one that it has.
+        if running.credentials.tls.get().is_some() {
+            running.node.member.is_of_its_cluster(&request.address).await?;
+        }
         running.certificates.join(&request.address, token).await?;
     }
     running.node.member.join(&request.address, true).await?;
