@@ -123,8 +123,8 @@ pub struct FrontendId(pub u64);
 /// Who opens a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
-    /// The volume's primary on this node.
-    Primary,
+    /// This primary of the volume, on this node.
+    Primary(PrimaryId),
     /// A rebuilding replica on this node, towards its source.
     Replica(ReplicaId),
 }
@@ -150,6 +150,8 @@ pub enum EngineEvent {
     ReadView {
         /// The volume.
         volume: VolumeId,
+        /// Who asks: each primary numbers its calls from 1.
+        primary: PrimaryId,
         /// Names the answer.
         call: CoordinatorCall,
     },
@@ -158,6 +160,8 @@ pub enum EngineEvent {
     SwapView {
         /// The volume.
         volume: VolumeId,
+        /// Who asks: each primary numbers its calls from 1.
+        primary: PrimaryId,
         /// Names the answer.
         call: CoordinatorCall,
         /// The view.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, Generation, NodeId, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, Generation, NodeId, PrimaryId, ReplicaId, VolumeId};
 
 use crate::api::*;
 use crate::disk::{RoomRequest, RoomStep, RoomTask};
@@ -179,14 +179,16 @@ impl Engine {
         self.order(volume, Order::Connected { volume, request, connection });
     }
 
-    /// Answers [`EngineEvent::ReadView`] and [`EngineEvent::SwapView`].
+    /// Answers [`EngineEvent::ReadView`] and [`EngineEvent::SwapView`] of this primary. If it has
+    /// ended, the answer is dropped, whoever is attached by then.
     pub fn coordinator_answer(
         &self,
         volume: VolumeId,
+        primary: PrimaryId,
         call: CoordinatorCall,
         answer: CoordinatorAnswer,
     ) {
-        self.order(volume, Order::CoordinatorAnswer { volume, call, answer });
+        self.order(volume, Order::CoordinatorAnswer { volume, primary, call, answer });
     }
 
     /// The state of one volume on this node; `None` if nothing of it is open here.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::View;
 use evenkeel_core::primary::CoordinatorAnswer;
+use evenkeel_core::{PrimaryId, View};
 use evenkeel_engine::{Caller, EngineEvent};
 
 use crate::coordinator::{Answer, CallError, Request, ViewText};
@@ -58,26 +58,28 @@ async fn carry_out(node: Arc<Node>, event: EngineEvent) {
             if let Err(error) = &connection {
                 tracing::debug!(%volume, %replica, ?caller, %error, "cannot connect");
             }
-            if let Some(attached) = node.volumes.get(volume).filter(|_| caller == Caller::Primary) {
+            if let Caller::Primary(primary) = caller
+                && let Some(attached) = node.volumes.of(volume, primary)
+            {
                 attached.learn_unserved(&node, replica, peer::unserved(&connection));
             }
             engine.connected(volume, request, connection.ok());
             node.member.cut_removed(target);
         }
-        EngineEvent::ReadView { volume, call } => {
+        EngineEvent::ReadView { volume, primary, call } => {
             let request = Request::Read { volume: volume.to_string() };
             let answer = ask_coordinator(&node, request).await;
-            engine.coordinator_answer(volume, call, answer);
+            engine.coordinator_answer(volume, primary, call, answer);
         }
-        EngineEvent::SwapView { volume, call, view, replaces } => {
-            let answer = swap(&node, &view, &replaces).await;
-            engine.coordinator_answer(volume, call, answer);
+        EngineEvent::SwapView { volume, primary, call, view, replaces } => {
+            let answer = swap(&node, primary, &view, &replaces).await;
+            engine.coordinator_answer(volume, primary, call, answer);
         }
         _ => {}
     }
 }
 
-async fn swap(node: &Node, view: &View, replaces: &View) -> CoordinatorAnswer {
+async fn swap(node: &Node, primary: PrimaryId, view: &View, replaces: &View) -> CoordinatorAnswer {
     let (text, replaces) = match (ViewText::encode(view), ViewText::encode(replaces)) {
         (Ok(text), Ok(replaces)) => (text, replaces),
         (Err(error), _) | (_, Err(error)) => {
@@ -85,7 +87,8 @@ async fn swap(node: &Node, view: &View, replaces: &View) -> CoordinatorAnswer {
             return CoordinatorAnswer::Unknown;
         }
     };
-    let in_passing = node.volumes.get(view.volume).is_some_and(|attached| attached.in_passing());
+    let attached = node.volumes.of(view.volume, primary);
+    let in_passing = attached.is_some_and(|attached| attached.in_passing());
     let (by, wish) = (node.identity.node.to_string(), Some(node.volumes.wish(view)));
     let request =
         Request::Swap { node: by, view: text, replaces: Some(replaces), in_passing, wish };

@@ -403,9 +403,7 @@ impl Volumes {
     /// The primary has ended: for whoever waits for it, and if nobody does, to take away what
     /// served it.
     pub fn ended(&self, node: &Arc<Node>, volume: VolumeId, primary: PrimaryId, reason: EndReason) {
-        let Some(attached) = self.get(volume).filter(|held| held.primary == primary) else {
-            return;
-        };
+        let Some(attached) = self.of(volume, primary) else { return };
         let message = start::why_ended(node, &attached, reason);
         tracing::info!(volume = attached.name(), "{message}");
         attached.event(message.clone());

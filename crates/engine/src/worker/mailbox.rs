@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
-use evenkeel_core::{CoordinatorCall, NodeId, ReplicaId, VolumeId};
+use evenkeel_core::{CoordinatorCall, NodeId, PrimaryId, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
@@ -78,6 +78,7 @@ pub(crate) enum Order {
     },
     CoordinatorAnswer {
         volume: VolumeId,
+        primary: PrimaryId,
         call: CoordinatorCall,
         answer: CoordinatorAnswer,
     },

@@ -378,14 +378,14 @@ impl Control {
     fn run(&self, events: Receiver<(usize, EngineEvent)>) {
         for (node, event) in events {
             match event {
-                EngineEvent::ReadView { volume, call } => {
+                EngineEvent::ReadView { volume, primary, call } => {
                     let view = self.view.lock().unwrap().clone();
                     let answer = CoordinatorAnswer::Newest(Box::new(view));
-                    self.engines[node].coordinator_answer(volume, call, answer);
+                    self.engines[node].coordinator_answer(volume, primary, call, answer);
                 }
-                EngineEvent::SwapView { volume, call, view, .. } => {
+                EngineEvent::SwapView { volume, primary, call, view, .. } => {
                     let answer = self.swap(*view);
-                    self.engines[node].coordinator_answer(volume, call, answer);
+                    self.engines[node].coordinator_answer(volume, primary, call, answer);
                 }
                 EngineEvent::Connect { volume, request, replica, node: target, .. } => {
                     let target = (target.0 - 100) as usize;

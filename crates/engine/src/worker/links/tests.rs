@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 
-use evenkeel_core::{Generation, Instant, OperationId, Sequence};
+use evenkeel_core::{Generation, Incarnation, Instant, OperationId, PrimaryId, Sequence};
 
 use super::*;
 use crate::api::EngineConfig;
@@ -33,7 +33,8 @@ impl Bench {
 
     fn call(&self) -> Call {
         let end = End::Primary(self.keys[0]);
-        Call { volume: VOLUME, end, caller: Caller::Primary, replica: REPLICA }
+        let caller = Caller::Primary(PrimaryId { node: NodeId(1), incarnation: Incarnation(7) });
+        Call { volume: VOLUME, end, caller, replica: REPLICA }
     }
 
     /// Joins the primary and the replica; the ends of both.

@@ -169,13 +169,18 @@ impl Machines {
                 self.links.send(cx, link, message, payload);
             }
             PrimaryEffect::Connect { replica, node } => {
-                let (end, caller) = (End::Primary(key), Caller::Primary);
+                let Some(primary) = self.volumes.primary_id(key) else { return };
+                let (end, caller) = (End::Primary(key), Caller::Primary(primary));
                 self.connect(cx, key, Call { volume, end, caller, replica }, node);
             }
             PrimaryEffect::Disconnect { link } => self.links.close(cx, link),
-            PrimaryEffect::ReadView { call } => cx.tell(EngineEvent::ReadView { volume, call }),
+            PrimaryEffect::ReadView { call } => {
+                let Some(primary) = self.volumes.primary_id(key) else { return };
+                cx.tell(EngineEvent::ReadView { volume, primary, call });
+            }
             PrimaryEffect::SwapView { call, view, replaces } => {
-                cx.tell(EngineEvent::SwapView { volume, call, view, replaces });
+                let Some(primary) = self.volumes.primary_id(key) else { return };
+                cx.tell(EngineEvent::SwapView { volume, primary, call, view, replaces });
             }
             PrimaryEffect::CommandDone { id, result } => self.volumes.command_done(key, id, result),
             PrimaryEffect::Ended { reason } => {
@@ -235,7 +240,7 @@ impl Machines {
     fn connect(&mut self, cx: &mut Context, volume: Key, call: Call, node: NodeId) {
         if let Some(local) = self.volumes.replica(volume, call.replica) {
             self.links.join(cx, call, local);
-        } else if call.caller == Caller::Primary && self.volumes.has_primary_on(volume, node) {
+        } else if matches!(call.caller, Caller::Primary(primary) if primary.node == node) {
             // It is to be here, and is not open.
             let event = PrimaryEvent::LinkDown { replica: call.replica, link: None };
             cx.queue(Work::Primary(volume, event));

@@ -1,7 +1,6 @@
 //! Carries out what the control plane orders.
 
-use evenkeel_core::primary::CoordinatorAnswer;
-use evenkeel_core::{CoordinatorCall, NodeId, PrimaryEvent, ReplicaId, VolumeId};
+use evenkeel_core::{NodeId, ReplicaId, VolumeId};
 
 use super::Machines;
 use crate::api::{FrontendId, OpenReplica};
@@ -50,8 +49,8 @@ impl Machines {
             Order::Connected { volume, request, connection } => {
                 self.links.connected(cx, volume, request, connection);
             }
-            Order::CoordinatorAnswer { volume, call, answer } => {
-                self.coordinator_answer(cx, volume, call, answer);
+            Order::CoordinatorAnswer { volume, primary, call, answer } => {
+                self.volumes.coordinator_answer(cx, volume, primary, (call, answer));
             }
             Order::VolumeStatus { volume, answer } => answer(self.volume_status(cx, volume)),
             Order::Rebuilds { answer } => answer(self.volumes.rebuilds()),
@@ -183,18 +182,5 @@ impl Machines {
         // If it is not open here: dropping the connection tells the caller.
         let Some(key) = self.open_key(volume, replica) else { return };
         self.links.accept(cx, volume, (replica, key), peer, connection);
-    }
-
-    fn coordinator_answer(
-        &mut self,
-        cx: &mut Context,
-        volume: VolumeId,
-        call: CoordinatorCall,
-        answer: CoordinatorAnswer,
-    ) {
-        // Who asked may have gone.
-        if let Some(key) = self.volumes.key(volume) {
-            cx.queue(Work::Primary(key, PrimaryEvent::Coordinator { call, answer }));
-        }
     }
 }

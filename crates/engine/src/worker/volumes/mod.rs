@@ -9,10 +9,10 @@ mod volume;
 
 use std::collections::HashMap;
 
-use evenkeel_core::primary::{Command, CommandError, EndReason, PrimaryConfig};
+use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, EndReason, PrimaryConfig};
 use evenkeel_core::{
-    CommandId, HostId, Instant, NodeId, Operation, PathNumber, PrimaryEffect, PrimaryEvent,
-    ReplicaId, Reply, RequestError, RequestId, VolumeId,
+    CommandId, CoordinatorCall, HostId, Instant, NodeId, Operation, PathNumber, PrimaryEffect,
+    PrimaryEvent, PrimaryId, ReplicaId, Reply, RequestError, RequestId, VolumeId,
 };
 
 use self::primary::PrimaryHost;
@@ -141,9 +141,23 @@ impl Volumes {
         self.volumes.get_mut(key)?.primary_mut()
     }
 
-    /// Whether this node is where the volume's primary is.
-    pub fn has_primary_on(&self, key: Key, node: NodeId) -> bool {
-        self.primary(key).is_some_and(|primary| primary.node() == node)
+    /// Who the volume's primary is, unless that has ended.
+    pub fn primary_id(&self, key: Key) -> Option<PrimaryId> {
+        self.primary(key).map(PrimaryHost::id)
+    }
+
+    /// Has a primary told what the coordinator has answered it. The calls of the next one have the
+    /// same numbers: if another primary is attached by now, the answer is dropped.
+    pub fn coordinator_answer(
+        &self,
+        cx: &mut Context,
+        id: VolumeId,
+        primary: PrimaryId,
+        (call, answer): (CoordinatorCall, CoordinatorAnswer),
+    ) {
+        if let Some(key) = self.key(id).filter(|key| self.primary_id(*key) == Some(primary)) {
+            cx.queue(Work::Primary(key, PrimaryEvent::Coordinator { call, answer }));
+        }
     }
 
     /// Has a volume's primary told an operator's command.
@@ -207,7 +221,7 @@ impl Volumes {
         let Asked { frontend, token, host, operation, room } = asked;
         let requests = volume.requests_mut();
         let request = requests.begin(cx.now(), frontend, token, &operation, room);
-        let node = volume.primary().map_or(NodeId(0), PrimaryHost::node);
+        let node = volume.primary().map_or(NodeId(0), |primary| primary.id().node);
         let host = host.unwrap_or(HostId(node.0));
         let path = path_of(frontend);
         cx.queue(Work::Primary(key, PrimaryEvent::Request { request, host, path, operation }));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use evenkeel_core::message::RebuildProgress;
 use evenkeel_core::primary::{Command, CommandError, PrimaryConfig, PrimaryStatus};
 use evenkeel_core::{
-    CommandId, Instant, NodeId, Primary, PrimaryEffect, PrimaryEvent, PrimaryId, ReplicaId,
+    CommandId, Instant, Primary, PrimaryEffect, PrimaryEvent, PrimaryId, ReplicaId,
 };
 
 use crate::error::Answer;
@@ -31,10 +31,9 @@ impl PrimaryHost {
         Self { core, id, alarm: Alarm::default(), commands: HashMap::new() }
     }
 
-    /// The node on which it is.
     #[inline]
-    pub const fn node(&self) -> NodeId {
-        self.id.node
+    pub const fn id(&self) -> PrimaryId {
+        self.id
     }
 
     /// Tells the core something, and notes when it wants to be woken.

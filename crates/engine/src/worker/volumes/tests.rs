@@ -18,8 +18,16 @@ fn bench() -> (Context, Volumes, Receiver<EngineEvent>) {
 }
 
 fn attach(cx: &mut Context, volumes: &mut Volumes) -> Result<(), EngineError> {
+    attach_as(cx, volumes, primary(77))
+}
+
+fn primary(incarnation: u64) -> PrimaryId {
+    PrimaryId { node: NODE, incarnation: Incarnation(incarnation) }
+}
+
+fn attach_as(cx: &mut Context, volumes: &mut Volumes, id: PrimaryId) -> Result<(), EngineError> {
     let config = PrimaryConfig {
-        id: PrimaryId { node: NODE, incarnation: Incarnation(77) },
+        id,
         volume: VOLUME,
         settings: Settings::default(),
         earlier: Earlier::Ended,
@@ -80,6 +88,35 @@ fn what_is_asked_of_a_volume_without_a_primary_is_refused() {
             assert_eq!(result.err(), Some(RequestError::Detached));
         }
         _ => panic!("the front end is answered"),
+    }
+}
+
+/// The calls of each primary have the same numbers, so a swap of the one before that is committed
+/// late would have the next one go on by a view that nobody has committed.
+#[test]
+fn a_late_answer_of_the_coordinator_is_not_that_of_the_next_primary() {
+    let (mut cx, mut volumes, _told) = bench();
+    // It keeps the volume known, so that the next primary has the same key.
+    let host = Slab::new().insert(());
+    volumes.open_replica(&mut cx, VOLUME, ReplicaId(3), |_, _| host);
+    attach_as(&mut cx, &mut volumes, primary(1)).expect("attaches");
+    let key = volumes.key(VOLUME).expect("it is attached");
+    volumes.end(&mut cx, key, EndReason::DetachedUnclean);
+    while cx.next_work().is_some() {}
+
+    let answer = || (CoordinatorCall(2), CoordinatorAnswer::Committed);
+    volumes.coordinator_answer(&mut cx, VOLUME, primary(1), answer());
+    assert!(!cx.has_work(), "who asked has ended");
+    attach_as(&mut cx, &mut volumes, primary(2)).expect("attaches again");
+    assert!(matches!(cx.next_work(), Some(Work::Primary(_, PrimaryEvent::Start))));
+    volumes.coordinator_answer(&mut cx, VOLUME, primary(1), answer());
+    assert!(!cx.has_work(), "another primary has asked");
+    volumes.coordinator_answer(&mut cx, VOLUME, primary(2), answer());
+    match cx.next_work() {
+        Some(Work::Primary(at, PrimaryEvent::Coordinator { call, .. })) => {
+            assert_eq!((at, call), (key, CoordinatorCall(2)));
+        }
+        _ => panic!("the primary that has asked learns it"),
     }
 }
 

@@ -337,6 +337,12 @@ impl Volumes {
         lock(&self.actors).of.get(&volume)?.attached.clone()
     }
 
+    /// The same, if this is its primary.
+    #[must_use]
+    pub fn of(&self, volume: VolumeId, primary: PrimaryId) -> Option<Arc<Attached>> {
+        self.get(volume).filter(|attached| attached.primary == primary)
+    }
+
     /// One by its name or identity.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<Arc<Attached>> {
@@ -351,7 +357,7 @@ impl Volumes {
 
     /// Whether this is the volume's attachment still: whoever waited for a turn asks first.
     pub(in crate::volumes) fn holds(&self, attached: &Attached) -> bool {
-        self.get(attached.id).is_some_and(|held| held.primary == attached.primary)
+        self.of(attached.id, attached.primary).is_some()
     }
 
     /// Whether a primary that ran on this node has provably ended.
