@@ -228,10 +228,14 @@ impl Looks {
 
     /// Looks whether one disk is at its path now. It blocks on the disk.
     pub(super) fn look_at(&self, disk: &str) {
+        self.look_by(disk, DiskLook::carry_out);
+    }
+
+    fn look_by(&self, disk: &str, carry_out: impl FnOnce(DiskLook) -> DiskSeen) {
         let look = self.0.lock().iter().find(|e| e.record.name == disk).and_then(Entry::disk_look);
-        if let Some(look) = look {
-            self.note_disk_seen(&mut self.0.lock(), &look.carry_out());
-        }
+        // Without the lock: if the path hangs, whoever asks for disks must not.
+        let Some(seen) = look.map(carry_out) else { return };
+        self.note_disk_seen(&mut self.0.lock(), &seen);
     }
 
     /// Why a replica that this node serves is gone when the daemon ends, as a sentence. `None`: it

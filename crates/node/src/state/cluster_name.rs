@@ -4,7 +4,7 @@
 //! nodes learn of it by a heartbeat, and keep it in their state directories together with the
 //! configured name that it replaces: only another configured name counts against it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,15 @@ struct Kept {
 
 /// The cluster's name as this node knows it; clones share it.
 #[derive(Debug, Clone)]
-pub struct ClusterName(Arc<RwLock<Kept>>);
+pub struct ClusterName(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    kept: RwLock<Kept>,
+    /// Held while the name is changed, so that what is newer is saved later. Only by threads that
+    /// may block, and before the other.
+    saving: Mutex<()>,
+}
 
 impl ClusterName {
     /// The configured name, or the one that has replaced it.
@@ -32,34 +40,43 @@ impl ClusterName {
     /// If the state directory cannot be read.
     pub fn load(state: &StateDirectory, configured: &str) -> Result<Self, StateError> {
         let kept = state.load::<Kept>(FILE)?.filter(|kept| kept.configured == configured);
-        Ok(kept.map_or_else(|| configured.into(), |kept| Self(Arc::new(RwLock::new(kept)))))
+        Ok(kept.map_or_else(|| configured.into(), Self::new))
     }
 
     /// The name.
     #[must_use]
     pub fn get(&self) -> String {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).name.clone()
+        self.0.kept.read().unwrap_or_else(PoisonError::into_inner).name.clone()
     }
 
-    /// The cluster is called so from now on. Returns whether that is news.
+    /// The cluster is called so from now on. Returns whether that is news. It blocks on the state
+    /// directory.
     ///
     /// # Errors
     /// If the state directory cannot be written: then it is so until the node restarts.
     pub fn set(&self, state: &StateDirectory, name: &str) -> Result<bool, StateError> {
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.0.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.kept.write().unwrap_or_else(PoisonError::into_inner);
         if kept.name == name {
             return Ok(false);
         }
         name.clone_into(&mut kept.name);
-        state.save(FILE, &*kept)?;
+        let now = kept.clone();
+        // Without it: who asks for the name must not wait for the disk.
+        drop(kept);
+        state.save(FILE, &now)?;
         Ok(true)
+    }
+
+    fn new(kept: Kept) -> Self {
+        Self(Arc::new(Shared { kept: RwLock::new(kept), saving: Mutex::default() }))
     }
 }
 
 impl From<&str> for ClusterName {
     fn from(name: &str) -> Self {
         let kept = Kept { name: name.to_owned(), configured: name.to_owned() };
-        Self(Arc::new(RwLock::new(kept)))
+        Self::new(kept)
     }
 }
 

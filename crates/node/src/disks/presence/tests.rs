@@ -180,6 +180,29 @@ async fn what_waits_on_a_disk_is_tried_as_soon_as_the_disk_is_back() {
     assert_eq!(disks.due(Instant::now()).len(), 1);
 }
 
+/// The engine's events ask for the disk of a replica: they must not wait for a path.
+#[test]
+fn nobody_waits_for_a_disk_whose_path_hangs_while_a_replica_is_made() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let (replica, patience) = (made.newest.superblock.replica, Duration::from_secs(30));
+    std::thread::scope(|scope| {
+        let (answers, hangs) = std::sync::mpsc::channel::<()>();
+        let (began, begins) = std::sync::mpsc::channel();
+        let looks = disks.looks();
+        scope.spawn(move || {
+            looks.look_by("disk1", |look| {
+                began.send(()).unwrap();
+                hangs.recv_timeout(patience).expect("somebody waits for the path");
+                look.carry_out()
+            });
+        });
+        begins.recv().unwrap();
+        assert_eq!(disks.disk_of(replica).as_deref(), Some("disk1"));
+        answers.send(()).unwrap();
+    });
+}
+
 #[test]
 fn a_path_that_hangs_costs_one_look_and_is_told() {
     let place = place();
