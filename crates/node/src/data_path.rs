@@ -130,18 +130,22 @@ impl DataPath {
         FrontendId(self.1.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Adds a front end to an attached volume.
+    /// Adds a front end to an attached volume. That is ordered at once, not when the answer is
+    /// awaited: what is ordered of the volume later is done later.
     ///
     /// # Errors
     /// If the volume is not attached here.
-    pub async fn add_frontend(
+    pub fn add_frontend(
         &self,
         volume: VolumeId,
         frontend: FrontendId,
         name: String,
         make: FrontendMaker,
-    ) -> Result<(), EngineError> {
-        ask(|answer| self.0.add_frontend(volume, frontend, name, make, answer)).await
+    ) -> impl Future<Output = Result<(), EngineError>> + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let answer = move |result| drop(sender.send(result));
+        self.0.add_frontend(volume, frontend, name, make, answer);
+        async { receiver.await.unwrap_or(Err(EngineError::Stopped)) }
     }
 
     /// Removes a front end.

@@ -10,10 +10,12 @@ mod proof;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_core::VolumeId;
+use evenkeel_engine::{EngineError, FrontendId, FrontendMaker};
 use evenkeel_exports::nbd::{Export, Exports, Handshake, Negotiated, Progress, Tls, front_end};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -28,7 +30,7 @@ use crate::peer::tls::{ClientTls, CurrentTls};
 use crate::seats::{Seats, Source};
 use crate::stopping::Stopping;
 
-use clients::Clients;
+use clients::{Clients, Told};
 use proof::{Client, Proof};
 
 /// How long a client may take to choose an export.
@@ -45,6 +47,8 @@ const PIECE: usize = 4096;
 /// What is served, and where.
 pub struct NbdServer {
     served: Mutex<BTreeMap<String, Served>>,
+    /// How many exports were made, without those that took the place of others.
+    made: AtomicU64,
     bound: Bound,
     /// Where clients that have chosen are served.
     data: DataPath,
@@ -64,16 +68,27 @@ pub struct Bound {
 
 struct Served {
     export: Export,
+    /// Tells it apart from others of its name, before and after it. What takes its place has the
+    /// same.
+    number: u64,
     /// On TCP for these clients, or for all if none is named; `None`: not on TCP.
     tcp: Option<Vec<String>>,
     socket: PathBuf,
     accepting: JoinHandle<()>,
 }
 
+/// An export that a client can choose.
+struct Offer {
+    export: Export,
+    /// As [`Served`] has it.
+    number: u64,
+    /// The names of the clients that may use it; none: all.
+    permitted: Vec<String>,
+}
+
 /// The exports that a client on one socket can choose from.
 struct Choice {
-    /// With the names of the clients that may use it; none: all.
-    exports: Vec<(Export, Vec<String>)>,
+    offers: Vec<Offer>,
     client: Client,
     /// On a unix socket of its own, an export is chosen by the empty name too.
     default: bool,
@@ -88,18 +103,18 @@ impl Exports for Choice {
             true if name.is_empty() => true,
             _ => export.name == name,
         };
-        self.exports.iter().map(|(export, _)| export).find(is_it).cloned()
+        self.offers.iter().map(|offer| &offer.export).find(is_it).cloned()
     }
 
     fn list(&self) -> Vec<Export> {
         let admitted =
-            self.exports.iter().filter(|(_, permitted)| self.client.may_use(Some(permitted)));
-        admitted.map(|(export, _)| export.clone()).collect()
+            self.offers.iter().filter(|offer| self.client.may_use(Some(&offer.permitted)));
+        admitted.map(|offer| offer.export.clone()).collect()
     }
 
     fn admits(&self, export: &Export) -> bool {
-        let chosen = self.exports.iter().find(|(other, _)| other.name == export.name);
-        let is_admitted = chosen.is_some_and(|(_, permitted)| self.client.may_use(Some(permitted)));
+        let is_admitted =
+            self.chosen(export).is_some_and(|offer| self.client.may_use(Some(&offer.permitted)));
         if !is_admitted && let Some(left_out) = self.log.line(self.source) {
             tracing::warn!(
                 volume = export.name,
@@ -120,6 +135,13 @@ impl Exports for Choice {
             );
         }
         room
+    }
+}
+
+impl Choice {
+    /// What is offered as this export.
+    fn chosen(&self, export: &Export) -> Option<&Offer> {
+        self.offers.iter().find(|offer| offer.export.name == export.name)
     }
 }
 
@@ -152,6 +174,7 @@ impl NbdServer {
         let clients = Clients::new(bound.max_clients);
         Arc::new(Self {
             served: Mutex::default(),
+            made: AtomicU64::new(0),
             bound,
             data,
             choosing: Seats::new(MAX_CHOOSING, "NBD clients that have not chosen an export"),
@@ -201,16 +224,18 @@ impl NbdServer {
                 socket.display()
             ));
         }
-        let is_served = self.lock().contains_key(&export.name);
+        let before = self.lock().get(&export.name).map(|served| served.number);
+        let number = before.unwrap_or_else(|| self.made.fetch_add(1, Ordering::Relaxed));
         // What is served is served until this is.
+        let is_served = before.is_some();
         let place = if is_served { socket.with_extension("new") } else { socket.clone() };
         let listener = http::bind_unix(&place, 0o600).await?;
         if is_served {
             let failed = |e| format!("cannot listen on {}: {e}", socket.display());
             std::fs::rename(&place, &socket).map_err(failed)?;
         }
-        let accepting = tokio::spawn(accept_unix(listener, self.clone(), export.clone()));
-        let served = Served { tcp, socket, accepting, export };
+        let accepting = tokio::spawn(accept_unix(listener, self.clone(), (export.clone(), number)));
+        let served = Served { tcp, socket, accepting, export, number };
         let name = served.export.name.clone();
         if let Some(before) = self.lock().insert(name.clone(), served) {
             before.accepting.abort();
@@ -220,7 +245,7 @@ impl NbdServer {
     }
 
     /// Ends the connections of clients that may not use an export any more as they do.
-    pub async fn end_unwanted(&self, name: &str) {
+    async fn end_unwanted(&self, name: &str) {
         let now = |served: &Served| (served.export.clone(), served.tcp.clone());
         let Some((Export { volume, read_only, .. }, tcp)) = self.lock().get(name).map(now) else {
             return;
@@ -259,11 +284,14 @@ impl NbdServer {
     /// If nobody can be served there yet.
     fn on_tcp(&self, source: Source) -> Result<Choice, &'static str> {
         let tls = self.bound.proof.now()?;
-        let on_tcp = |served: &Served| Some((served.export.clone(), served.tcp.clone()?));
-        let exports = self.lock().values().filter_map(on_tcp).collect();
+        let on_tcp = |served: &Served| {
+            let (export, permitted) = (served.export.clone(), served.tcp.clone()?);
+            Some(Offer { export, number: served.number, permitted })
+        };
+        let offers = self.lock().values().filter_map(on_tcp).collect();
         let (clients, log) = (self.clients.clone(), self.log.clone());
         let client = Client::Tcp { tls, certificate: None };
-        Ok(Choice { exports, client, default: false, clients, source, log })
+        Ok(Choice { offers, client, default: false, clients, source, log })
     }
 
     fn say_closed(&self, source: Source, from: &str, why: &str) {
@@ -273,19 +301,39 @@ impl NbdServer {
     }
 
     /// The one export of a unix socket.
-    fn alone(&self, export: Export, source: Source) -> Choice {
+    fn alone(&self, export: Export, number: u64, source: Source) -> Choice {
         let (clients, log) = (self.clients.clone(), self.log.clone());
-        let exports = vec![(export, Vec::new())];
-        Choice { exports, client: Client::Unix, default: true, clients, source, log }
+        let offers = vec![Offer { export, number, permitted: Vec::new() }];
+        Choice { offers, client: Client::Unix, default: true, clients, source, log }
+    }
+
+    /// Has the engine serve a client, if what it has chosen is served still, and for it. `None`: it
+    /// is not. Whoever ends or changes an export does so under the same lock, and then orders the
+    /// engine to remove clients: those that it was given before, and there are no others.
+    fn hand_over(
+        &self,
+        (name, volume, number): (&str, VolumeId, u64),
+        client: &Told,
+        (frontend, called, maker): (FrontendId, String, FrontendMaker),
+    ) -> Option<impl Future<Output = Result<(), EngineError>> + use<>> {
+        let all = self.lock();
+        let is_it = |served: &&Served| (served.export.volume, served.number) == (volume, number);
+        let served = all.get(name).filter(is_it)?;
+        let is_for_it = client.may_use((served.tcp.as_deref(), served.export.read_only));
+        is_for_it.then(|| self.data.add_frontend(volume, frontend, called, maker))
     }
 }
 
-async fn accept_unix(listener: UnixListener, server: Arc<NbdServer>, export: Export) {
+async fn accept_unix(
+    listener: UnixListener,
+    server: Arc<NbdServer>,
+    (export, number): (Export, u64),
+) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match Source::of(&stream) {
                 Ok(source) => {
-                    let choice = server.alone(export.clone(), source);
+                    let choice = server.alone(export.clone(), number, source);
                     greet(&server, PeerStream::Unix(stream), "unix socket".into(), choice);
                 }
                 Err(error) => http::accept_failed(CLIENT, &error).await,
@@ -332,6 +380,8 @@ fn greet(server: &Arc<NbdServer>, stream: PeerStream, from: String, choice: Choi
 struct Chosen {
     stream: PeerStream,
     negotiated: Negotiated,
+    /// Of the export, as [`Served`] has it.
+    number: u64,
     client: Client,
 }
 
@@ -363,8 +413,12 @@ async fn choose(mut stream: PeerStream, mut choice: Choice) -> Result<Option<Cho
             Progress::Ready(negotiated) => {
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
                 stream.flush().await.map_err(|e| e.to_string())?;
+                let Some(number) = choice.chosen(&negotiated.export).map(|offer| offer.number)
+                else {
+                    return Ok(None);
+                };
                 let client = choice.client;
-                return Ok(Some(Chosen { stream, negotiated: *negotiated, client }));
+                return Ok(Some(Chosen { stream, negotiated: *negotiated, number, client }));
             }
             Progress::Ended => {
                 stream.write_all(&out).await.map_err(|e| e.to_string())?;
@@ -399,13 +453,13 @@ fn advice(error: &std::io::Error) -> &'static str {
 
 /// Hands a client over to the engine.
 async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String, Source)) {
-    let Chosen { stream, negotiated, client } = chosen;
+    let Chosen { stream, negotiated, number, client } = chosen;
     let volume: VolumeId = negotiated.export.volume;
     let name = negotiated.export.name.clone();
     let frontend = server.data.next_frontend();
     // Among several that choose at the same time, room for one was seen by all.
-    let client = (client, !negotiated.export.read_only);
-    let Some(seat) = server.clients.admit(volume, frontend, client) else {
+    let client = Told { client, may_write: !negotiated.export.read_only };
+    let Some(seat) = server.clients.admit(volume, frontend, client.clone()) else {
         if let Some(left_out) = server.log.line(source) {
             let most = server.clients.most();
             tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits{left_out}");
@@ -417,15 +471,15 @@ async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String,
         Err(error) => return tracing::warn!(%from, %error, "cannot hand over an NBD client"),
     };
     let maker = clients::seated(front_end(socket, negotiated), seat);
-    let added =
-        server.data.add_frontend(volume, frontend, format!("{FRONTEND}{from}"), maker).await;
-    match added {
+    let frontend = (frontend, format!("{FRONTEND}{from}"), maker);
+    let Some(added) = server.hand_over((&name, volume, number), &client, frontend) else {
+        let why = "its export has ended, or is not for it any more, since it chose that";
+        return server.say_closed(source, &from, why);
+    };
+    match added.await {
         Ok(()) => tracing::info!(volume = name, %from, "an NBD client is connected"),
         Err(error) => {
             tracing::warn!(volume = name, %from, %error, "an NBD client cannot be served");
         }
     }
-    // Whom the export is for, and whether they may write, may have changed since the client chose
-    // it.
-    server.end_unwanted(&name).await;
 }

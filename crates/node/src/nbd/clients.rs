@@ -15,13 +15,24 @@ pub struct Clients {
     seated: Mutex<Seated>,
 }
 
-type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Served>>;
+type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Told>>;
 
 /// A client, and what it was told when it chose the export.
-#[derive(Debug)]
-struct Served {
-    client: Client,
-    may_write: bool,
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// Who it is.
+    pub client: Client,
+    /// Whether it may write.
+    pub may_write: bool,
+}
+
+impl Told {
+    /// Whether it may go on with what is on TCP for these clients, for all if none is named;
+    /// `None`: not on TCP. One that writes may not if it is read-only.
+    #[must_use]
+    pub fn may_use(&self, (permitted, read_only): (Option<&[String]>, bool)) -> bool {
+        self.client.may_use(permitted) && !(read_only && self.may_write)
+    }
 }
 
 /// A client's place among those of its volume; free again when this is dropped.
@@ -55,38 +66,29 @@ impl Clients {
         self.lock().get(&volume).is_none_or(|seated| seated.len() < self.most)
     }
 
-    /// Takes a place for a client that is to be this front end, and was told whether it may write.
-    /// `None`: there is none left.
+    /// Takes a place for a client that is to be this front end. `None`: there is none left.
     #[must_use]
     pub fn admit(
         self: &Arc<Self>,
         volume: VolumeId,
         frontend: FrontendId,
-        (client, may_write): (Client, bool),
+        client: Told,
     ) -> Option<Seat> {
         let mut all = self.lock();
         let seated = all.entry(volume).or_default();
         if seated.len() >= self.most {
             return None;
         }
-        seated.insert(frontend, Served { client, may_write });
+        seated.insert(frontend, client);
         Some(Seat { clients: self.clone(), volume, frontend })
     }
 
-    /// The front ends of a volume whose clients may not go on with what is on TCP for these
-    /// clients, for all if none is named; `None`: not on TCP. Nor may those that write if it is
-    /// read-only.
+    /// The front ends of a volume whose clients may not go on, as [`Told::may_use`] says.
     #[must_use]
-    pub fn unwanted(
-        &self,
-        volume: VolumeId,
-        (permitted, read_only): (Option<&[String]>, bool),
-    ) -> Vec<FrontendId> {
+    pub fn unwanted(&self, volume: VolumeId, shown: (Option<&[String]>, bool)) -> Vec<FrontendId> {
         let all = self.lock();
         let seated = all.get(&volume).into_iter().flatten();
-        let may_go_on =
-            |served: &Served| served.client.may_use(permitted) && !(read_only && served.may_write);
-        let unwanted = seated.filter(|(_, served)| !may_go_on(served));
+        let unwanted = seated.filter(|(_, client)| !client.may_use(shown));
         unwanted.map(|(frontend, _)| *frontend).collect()
     }
 }

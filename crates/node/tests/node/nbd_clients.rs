@@ -172,19 +172,35 @@ async fn the_clusters_authority_signs_certificates_of_clients() {
 
 /// A client of the only export of this node, on its unix socket.
 pub async fn local_client(node: &TestNode) -> UnixStream {
+    let mut stream = greeted(node).await;
+    assert_eq!(go(&mut stream).await.unwrap().0, REP_ACK);
+    stream
+}
+
+/// The same, before it chooses the export.
+async fn greeted(node: &TestNode) -> UnixStream {
     let socket = node.config.runtime.join("nbd/web.sock");
     let mut stream = UnixStream::connect(socket).await.unwrap();
     stream.read_exact(&mut [0; 18]).await.unwrap();
     stream.write_all(&[0, 0, 0, 3]).await.unwrap();
-    let name = [&3_u32.to_be_bytes()[..], b"web", &[0, 0]].concat();
-    assert_eq!(option(&mut stream, OPT_GO, &name).await.unwrap().0, REP_ACK);
     stream
+}
+
+/// Chooses the export.
+async fn go(stream: &mut UnixStream) -> io::Result<(u32, String)> {
+    let name = [&3_u32.to_be_bytes()[..], b"web", &[0, 0]].concat();
+    option(stream, OPT_GO, &name).await
 }
 
 /// The error with which a write of 4 KiB is answered.
 pub async fn write(stream: &mut UnixStream) -> io::Result<u32> {
-    let head = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16]].concat();
-    stream.write_all(&[&head[..], &4096_u32.to_be_bytes(), &[7; 4096]].concat()).await?;
+    write_at(stream, 0).await
+}
+
+async fn write_at(stream: &mut UnixStream, offset: u64) -> io::Result<u32> {
+    let head = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 8]].concat();
+    let place = [&offset.to_be_bytes()[..], &4096_u32.to_be_bytes()].concat();
+    stream.write_all(&[&head[..], &place, &[7; 4096]].concat()).await?;
     let mut answer = [0; 16];
     stream.read_exact(&mut answer).await?;
     Ok(u32::from_be_bytes(answer[4..8].try_into().unwrap()))
@@ -255,6 +271,40 @@ async fn a_volume_is_not_detached_under_a_client() {
     assert_eq!(write(&mut client).await.unwrap(), 0);
     node.ok("DELETE", path, Value::Null).await;
     write(&mut client).await.unwrap_err();
+    node.detach("web").await;
+}
+
+/// A client chooses of what there was when it came.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_not_served_by_an_export_that_has_ended_meanwhile() {
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    let (path, unix) = ("/v1/volumes/web/exports/nbd", json!({"tcp": false}));
+    node.ok("POST", path, unix.clone()).await;
+    let mut late = greeted(&node).await;
+    node.ok("DELETE", path, Value::Null).await;
+    assert!(go(&mut late).await.is_ok());
+    write(&mut late).await.unwrap_err();
+
+    // Another export of the same name is not what it has chosen.
+    node.ok("POST", path, unix.clone()).await;
+    let mut late = greeted(&node).await;
+    node.detach("web").await;
+    node.attach("web").await;
+    node.ok("POST", path, unix.clone()).await;
+    assert!(go(&mut late).await.is_ok());
+    write(&mut late).await.unwrap_err();
+
+    // One that takes its place is.
+    let mut late = greeted(&node).await;
+    node.ok("POST", path, unix).await;
+    assert!(go(&mut late).await.is_ok());
+    assert_eq!(write(&mut late).await.unwrap(), 0);
+    drop(late);
     node.detach("web").await;
 }
 
