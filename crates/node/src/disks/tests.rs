@@ -54,7 +54,7 @@ pub(super) fn place() -> Place {
     Place { _dir: dir, state, disk }
 }
 
-pub(super) fn new(size: u64) -> NewReplica {
+pub(crate) fn new(size: u64) -> NewReplica {
     NewReplica { superblock: superblock(size), thin: false }
 }
 

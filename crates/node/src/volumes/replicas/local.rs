@@ -11,7 +11,7 @@ use evenkeel_format::Superblock;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::make::tell_in_the_end;
-use super::open::open_again;
+use super::open::{give, open_again};
 use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, StoredVolume, ViewText};
 use crate::disks::NewReplica;
 use crate::volumes::Node;
@@ -33,9 +33,7 @@ pub async fn create_replica(
     let what = format!("cannot serve a new replica of {}", new.superblock.name);
     let _held = node.volumes.replica(new.superblock.replica).await;
     let opened = node.blocking(move |node| node.disks.create_replica(&disk, &new)).await?;
-    let settings = node.config.settings();
-    let opened = node.data.open_replica(opened, &node.identity, settings).await;
-    opened.map_err(|e| {
+    give(node, opened).await.map_err(|e| {
         ApiError::new(
             ErrorCode::System,
             what,

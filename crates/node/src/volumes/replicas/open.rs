@@ -2,12 +2,13 @@
 //! back.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::ApiError;
 use evenkeel_engine::EngineError;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::disks::{OpenReplica, Probe};
@@ -29,20 +30,41 @@ pub async fn open_all(node: &Arc<Node>, opened: Vec<OpenReplica>) {
         let turns = disks
             .entry(node.disks.disk_of(id))
             .or_insert_with(|| Arc::new(Semaphore::new(OPENED_AT_ONCE)));
-        let (node, turns) = (node.clone(), turns.clone());
-        let task = tokio::spawn(async move {
+        let (at, turns) = (node.clone(), turns.clone());
+        let open = async move {
             let _turn = turns.acquire().await;
-            open_one(node, replica).await;
-        });
-        (id, task)
+            open_one(at, replica).await;
+        };
+        let at = node.clone();
+        spawn_until(end, open, move || {
+            tracing::warn!(replica = %id, "a replica is not served yet: its disk does not answer");
+            at.disks.in_engine().note_slow(id);
+        })
     };
-    let tasks: Vec<_> = opened.into_iter().map(begin).collect();
-    for (replica, task) in tasks {
-        if timeout_at(end, task).await.is_err() {
-            tracing::warn!(%replica, "a replica is not served yet: its disk does not answer");
-            node.disks.in_engine().note_slow(replica);
-        }
+    let waits: Vec<_> = opened.into_iter().map(begin).collect();
+    for wait in waits {
+        // Nothing is sent: the other end is dropped.
+        let _ = wait.await;
     }
+}
+
+/// Does some work in a task. If it is not done at `end`, `late` is called, and never after it is
+/// done. The receiver's other end is dropped when one of both is so.
+fn spawn_until(
+    end: Instant,
+    work: impl Future<Output = ()> + Send + 'static,
+    late: impl FnOnce() + Send + 'static,
+) -> oneshot::Receiver<()> {
+    let (awaited, wait) = oneshot::channel();
+    tokio::spawn(async move {
+        let mut work = pin!(work);
+        if timeout_at(end, work.as_mut()).await.is_err() {
+            late();
+            drop(awaited);
+            work.await;
+        }
+    });
+    wait
 }
 
 async fn open_one(node: Arc<Node>, replica: OpenReplica) {
@@ -53,19 +75,32 @@ async fn open_one(node: Arc<Node>, replica: OpenReplica) {
         return;
     }
     let path = replica.path.display().to_string();
-    let settings = node.config.settings();
-    match node.data.open_replica(replica, &node.identity, settings).await {
-        Ok(()) => node.disks.in_engine().note_served(id),
-        // What the system reports may pass.
+    match give(&node, replica).await {
+        Ok(()) => {}
         Err(EngineError::System(error)) if error.raw_os_error().is_some() => {
             tracing::warn!(path, %error, "a replica cannot be served yet");
-            node.disks.in_engine().note_trouble(id, error);
         }
-        Err(error) => {
-            node.disks.in_engine().note_problem(id, &error.to_string());
-            node.warn(format!("the replica {path} is not served: {error}"));
-        }
+        Err(error) => node.warn(format!("the replica {path} is not served: {error}")),
     }
+}
+
+/// Gives a replica whose file is open to the engine, and notes what comes of that.
+///
+/// # Errors
+/// If the engine does not take it.
+pub(super) async fn give(node: &Node, replica: OpenReplica) -> Result<(), EngineError> {
+    let (id, settings) = (replica.newest.superblock.replica, node.config.settings());
+    let given = node.data.open_replica(replica, &node.identity, settings).await;
+    let in_engine = node.disks.in_engine();
+    match &given {
+        Ok(()) => in_engine.note_served(id),
+        // What the system reports may pass.
+        Err(EngineError::System(error)) if let Some(number) = error.raw_os_error() => {
+            in_engine.note_trouble(id, std::io::Error::from_raw_os_error(number));
+        }
+        Err(error) => in_engine.note_problem(id, &error.to_string()),
+    }
+    given
 }
 
 /// Opens a disk or a replica, and gives what was opened to the engine.
@@ -83,3 +118,6 @@ pub async fn serve(node: Arc<Node>, opened: Vec<OpenReplica>) {
         open_all(&node, opened).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,3 +80,19 @@ async fn a_replica_that_was_deleted_since_it_was_opened_is_not_given_to_the_engi
     assert!(matches!(closed, Err(EngineError::Unknown)), "{closed:?}");
     daemon.stop().await;
 }
+
+/// It would be listed as served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_replica_that_the_engine_does_not_take_is_not_called_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_volume(directory.path(), &["web"]).await;
+    let node = daemon.node();
+    let engine = node.data.engine().clone();
+    tokio::task::spawn_blocking(move || engine.stop()).await.unwrap();
+    let new = crate::disks::tests::new(1 << 20);
+    let replica = new.superblock.replica;
+    create_replica(node, "d".into(), new).await.unwrap_err();
+    assert!(!node.disks.is_open(replica), "nobody has its file open");
+    assert!(node.disks.why_not_served(replica).is_some());
+    daemon.stop().await;
+}
