@@ -174,17 +174,26 @@ async fn close(
     replica: ReplicaId,
     what: String,
 ) -> Result<(), ApiError> {
-    close_in_engine(node, volume, replica, &what, "Try again; see the node's log").await?;
-    node.blocking(move |node| {
-        let stopped = node.disks.stop(volume);
-        // The engine has let go of it in any case.
-        node.disks.close_replica(replica);
-        stopped.map_err(|e| {
+    // A restart between the two must not open it.
+    let what_fails = what.clone();
+    let stop = node.blocking(move |node| {
+        node.disks.stop(volume).map_err(|e| {
             let advice = "Repair the state directory's file system, then stop the volume again";
-            ApiError::new(ErrorCode::System, what, e.to_string(), advice)
+            ApiError::new(ErrorCode::System, what_fails, e.to_string(), advice)
         })
-    })
-    .await
+    });
+    stop.await?;
+    close_in_engine(node, volume, replica, &what, "Try again; see the node's log").await?;
+    note_closed(node, replica).await
+}
+
+/// The engine has closed a replica of a stopped volume, or one that is to be opened anew.
+async fn note_closed(node: &Arc<Node>, replica: ReplicaId) -> Result<(), ApiError> {
+    let note = move |node: &Node| {
+        node.disks.close_replica(replica);
+        Ok(())
+    };
+    node.blocking(note).await
 }
 
 /// Opens the replica of a device anew that was pulled out and put back: what is open of it is the
@@ -200,11 +209,7 @@ pub async fn reopen_replica(node: &Arc<Node>, volume: VolumeId, replica: Replica
         }
         tracing::warn!(%volume, %replica, "its device was pulled out and put back: it is opened anew");
         close_in_engine(&at, volume, replica, &what_fails, "Restart this node's daemon").await?;
-        let close = move |node: &Node| {
-            node.disks.close_replica(replica);
-            Ok(())
-        };
-        at.blocking(close).await
+        note_closed(&at, replica).await
     });
     if let Err(error) = reopened.await {
         tracing::warn!("{error}");

@@ -81,6 +81,29 @@ async fn a_replica_that_was_deleted_since_it_was_opened_is_not_given_to_the_engi
     daemon.stop().await;
 }
 
+/// A restart must not open what was closed, so that is remembered first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_not_closed_if_that_cannot_be_remembered() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_volume(directory.path(), &["web"]).await;
+    let node = daemon.node();
+    let (replica, volume) = node.disks.finished_replicas()[0];
+    let in_the_way = node.config.state.join("stopped.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    set_stopped(node, volume, true).await;
+    let error = close_replica(node, volume, replica).await.unwrap_err();
+    assert!(error.action.contains("state directory"), "{error}");
+    assert!(node.disks.is_open(replica));
+    let status = node.data.volume_status(volume).await.expect("the engine has it");
+    assert_eq!(status.replicas.len(), 1);
+
+    std::fs::remove_dir(&in_the_way).unwrap();
+    close_replica(node, volume, replica).await.unwrap();
+    assert!(node.disks.is_closed(replica));
+    assert!(node.data.volume_status(volume).await.is_none());
+    daemon.stop().await;
+}
+
 /// It would be listed as served.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_replica_that_the_engine_does_not_take_is_not_called_served() {
