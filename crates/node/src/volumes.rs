@@ -131,6 +131,7 @@ pub struct Attached {
     record: Mutex<Arc<VolumeRecord>>,
     /// Bytes.
     size: Arc<AtomicU64>,
+    shown_size: AtomicU64,
     /// Logical block size.
     pub block_size: u32,
     /// Bytes that are best written at once.
@@ -195,6 +196,7 @@ impl Attached {
             name: record.name.clone(),
             record: Mutex::new(Arc::new(record.clone())),
             size: Arc::new(AtomicU64::new(view.geometry.size)),
+            shown_size: AtomicU64::new(view.geometry.size),
             block_size: view.geometry.block_size,
             best_write: best_write(view),
             primary,
@@ -228,6 +230,12 @@ impl Attached {
         self.size.clone()
     }
 
+    /// The size, in bytes, that all who show it here have shown: less than [`Self::size`] where one
+    /// of them could not.
+    fn shown_size(&self) -> u64 {
+        self.shown_size.load(Ordering::Relaxed)
+    }
+
     /// The generation of the view that its first one replaces, or of an earlier one. Whoever
     /// attaches it next, after this one, sees a later generation.
     #[must_use]
@@ -238,6 +246,11 @@ impl Attached {
     /// It has become larger.
     fn set_size(&self, size: u64) {
         self.size.store(size, Ordering::Relaxed);
+    }
+
+    /// All who show it here have shown this size.
+    fn set_shown_size(&self, size: u64) {
+        self.shown_size.store(size, Ordering::Relaxed);
     }
 
     /// What the coordinator stores of it.

@@ -309,6 +309,28 @@ async fn a_client_is_not_served_by_an_export_that_has_ended_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_cannot_show_a_growth_is_served_as_before_and_shows_it_later() {
+    let place = Place::new();
+    let mut node = TestNode::new(&place, "a");
+    node.start().await.unwrap();
+    node.add_disk("d").await;
+    node.create("web", 1).await;
+    node.attach("web").await;
+    node.ok("POST", "/v1/volumes/web/exports/nbd", json!({"tcp": false})).await;
+    let in_the_way = node.config.runtime.join("nbd/web.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let larger = json!({"size": 8 << 20});
+    node.refused("PATCH", "/v1/volumes/web", larger.clone(), "system").await;
+    let beyond = async || write_at(&mut local_client(&node).await, 7 << 20).await.unwrap();
+    assert_ne!(beyond().await, 0, "the export before is served still");
+
+    std::fs::remove_dir(&in_the_way).unwrap();
+    node.ok("PATCH", "/v1/volumes/web", larger).await;
+    assert_eq!(beyond().await, 0);
+    node.detach("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_refused_that_would_be_good_for_nothing() {
     let place = Place::new();
     let mut node = TestNode::new(&place, "a");

@@ -75,7 +75,7 @@ pub(super) async fn grow(
     let turn = turn(node, volume).await;
     match node.volumes.get(volume) {
         // Also if `follow` was quicker: the answer tells who sees it, and what failed.
-        Some(attached) if size > old.size || attached.size() < size => {
+        Some(attached) if size > old.size || attached.shown_size() < size => {
             show(node, &turn, &attached, size, what).await.map(Some)
         }
         _ => Ok((size > old.size).then(|| format!("it has {} now", sizes::size(size)))),
@@ -86,14 +86,15 @@ pub(super) async fn grow(
 pub(in crate::volumes) async fn follow(node: &Arc<Node>, attached: &Attached, size: u64) {
     let turn = turn(node, attached.id).await;
     if node.volumes.holds(attached)
-        && attached.size() < size
+        && attached.shown_size() < size
         && let Err(error) = show(node, &turn, attached, size, "cannot show the new size").await
     {
         node.warn(error.to_string());
     }
 }
 
-/// Shows the new size to those who use an attached volume.
+/// Shows the new size to those who use an attached volume. What fails is shown by the next growth,
+/// also if that is to the same size.
 async fn show(
     node: &Arc<Node>,
     turn: &Turn,
@@ -103,8 +104,7 @@ async fn show(
 ) -> Result<String, ApiError> {
     attached.set_size(size);
     if let Some(wanted) = attached.nbd() {
-        // Clients that are connected keep the size that they were told.
-        node.nbd.unexport(attached.name());
+        // It takes the place of the one before, whose clients keep the size that they were told.
         export::start(node, turn, attached, wanted, what).await?;
     }
     node.nvme.grown(attached.id);
@@ -116,6 +116,7 @@ async fn show(
         Some(_) => device::grow_device(node, attached, what).await?,
         None => "",
     };
+    attached.set_shown_size(size);
     Ok(format!("it has {} now{nbd}{device}", sizes::size(size)))
 }
 
