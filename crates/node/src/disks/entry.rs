@@ -110,13 +110,14 @@ impl Entry {
         self.is_new = false;
     }
 
-    /// A random number, drawn whenever the disk is let go of because its file system fails; before
-    /// that 0.
+    /// A random number, drawn whenever the disk is let go of because its file system fails, or
+    /// closed after it was pulled out; before that 0.
     pub(super) const fn mount(&self) -> u64 {
         self.mount
     }
 
-    /// It is let go of because its file system fails: what is opened later is of another mount.
+    /// It is let go of because its file system fails, or closed because it was pulled out: what is
+    /// opened later is of another mount.
     pub(super) fn mount_is_over(&mut self) {
         self.mount = random_incarnation().0;
     }

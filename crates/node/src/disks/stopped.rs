@@ -10,7 +10,7 @@ use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 
 use super::again::{Probe, Target};
-use super::states::{EntryState, KnownState, Retry, Trouble};
+use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
 use crate::state::{StateDirectory, StateError};
 
@@ -129,6 +129,10 @@ impl Disks {
             }
         };
         known.state = replica;
+        if matches!(entry.state, EntryState::Missing(Hold::Device { .. }, _)) {
+            // Its power was cut. Kernels before 5.15 do not number the disks that appear.
+            entry.mount_is_over();
+        }
         // The device itself is closed. If it is not here that is so already.
         let before = is_device.then(|| std::mem::replace(&mut entry.state, device));
         drop(entries);

@@ -148,6 +148,25 @@ fn nothing_is_made_in_what_was_put_in_a_disks_place_just_now() {
     assert_eq!(fs::read_dir(&place.disk).unwrap().count(), 0);
 }
 
+/// Kernels before 5.15 do not number the disks that appear: what was written and not flushed would
+/// count as never without power.
+#[test]
+fn a_device_that_was_pulled_is_of_another_boot_when_it_is_opened_anew() {
+    let place = place();
+    let (disks, made) = with_replica(&place);
+    let replica = made.newest.superblock.replica;
+    let device = || Hold::device(made.file.try_clone().unwrap());
+    let mount_after = |state: EntryState| {
+        disks.lock()[0].state = state;
+        disks.close_replica(replica);
+        disks.lock()[0].mount()
+    };
+    let first = mount_after(EntryState::Serving(device()));
+    assert_eq!(first, 0, "it was closed where it was");
+    let pulled = Trouble::Absent("it was pulled out".into());
+    assert_ne!(first, mount_after(EntryState::Missing(device(), pulled)));
+}
+
 /// A thousand replicas on a disk would cost half a million looks in the making.
 #[test]
 fn whoever_makes_a_replica_looks_at_its_disk_alone() {
