@@ -238,7 +238,9 @@ impl Machines {
     /// Reaches a replica on this node: in memory if it is open here, by the control plane if it is
     /// elsewhere.
     fn connect(&mut self, cx: &mut Context, volume: Key, call: Call, node: NodeId) {
-        if let Some(local) = self.volumes.replica(volume, call.replica) {
+        // One that is being closed is as one that is not here.
+        let local = self.volumes.replica(volume, call.replica);
+        if let Some(local) = local.filter(|key| self.replicas.is_open(*key)) {
             self.links.join(cx, call, local);
         } else if matches!(call.caller, Caller::Primary(primary) if primary.node == node) {
             // It is to be here, and is not open.
