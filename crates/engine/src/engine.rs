@@ -17,8 +17,8 @@ use crate::worker::{self, Mailbox, Order, mailbox};
 /// A handle to the workers. Cloning it shares them; they stop when [`Engine::stop`] is called.
 ///
 /// Every call returns at once, and what it orders happens later: orders for one volume are carried
-/// out one after the other. The queue of a worker holds 1,024 orders; a caller that finds it full
-/// waits until there is room. Orders given after `stop` are dropped, with their answers.
+/// out one after the other. Nothing bounds how many orders wait for a worker but what callers have
+/// under way. Orders given after `stop` are dropped, with their answers.
 #[derive(Clone, Debug)]
 pub struct Engine {
     workers: Arc<Vec<Mailbox>>,

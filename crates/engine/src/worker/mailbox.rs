@@ -1,9 +1,14 @@
-//! How orders reach a worker: a bounded queue, and an eventfd that its ring reads.
+//! How orders reach a worker: a queue, and an eventfd that its ring reads.
+//!
+//! The queue has no bound of its own: whoever gives an order may hold a lock, or be one of the few
+//! threads of a runtime, and must not wait for a worker that is busy. It holds what callers have
+//! ordered and not been answered, and they bound that: requests of the API, connections, and what
+//! a worker has asked for itself.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryConfig};
@@ -15,9 +20,6 @@ use crate::disk::{Done, RoomRequest, Teller};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
 use crate::transport::Connection;
-
-/// Most orders that wait for one worker.
-const MAX_QUEUE: usize = 1024;
 
 /// One call of the [`crate::Engine`], on its way to a worker.
 pub(crate) enum Order {
@@ -100,7 +102,7 @@ pub(crate) enum Order {
 /// The sending end.
 #[derive(Debug, Clone)]
 pub(crate) struct Mailbox {
-    orders: SyncSender<Order>,
+    orders: Sender<Order>,
     waker: Arc<OwnedFd>,
 }
 
@@ -114,7 +116,7 @@ pub(crate) struct MailboxReceiver {
 /// A new mailbox.
 pub(crate) fn mailbox() -> io::Result<(Mailbox, MailboxReceiver)> {
     let waker = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-    let (sender, receiver) = sync_channel(MAX_QUEUE);
+    let (sender, receiver) = channel();
     let mailbox = Mailbox { orders: sender, waker: waker.clone() };
     let own = mailbox.clone();
     Ok((mailbox, MailboxReceiver { orders: receiver, waker, own }))
@@ -147,7 +149,8 @@ impl MailboxReceiver {
 }
 
 impl Mailbox {
-    /// Queues an order and wakes the worker. After the worker has stopped, the order is dropped.
+    /// Queues an order and wakes the worker; it never waits. After the worker has stopped, the
+    /// order is dropped.
     pub(crate) fn send(&self, order: Order) {
         if self.orders.send(order).is_ok() {
             // Adding to an eventfd fails only if its counter is full, and then it is readable.
@@ -155,3 +158,6 @@ impl Mailbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
