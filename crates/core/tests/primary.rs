@@ -57,6 +57,8 @@ struct Bench {
     overtaken_by: Option<View>,
     /// Whether the stale replica cannot be reached.
     is_stale_away: bool,
+    /// Whether nothing comes of attempts to reach it, nor an answer of it.
+    is_silent: bool,
     /// Whether the coordinator takes its time, and what it will say.
     is_slow: bool,
     late: Option<PrimaryEvent<Blank>>,
@@ -96,6 +98,7 @@ impl Bench {
             adopts: true,
             overtaken_by: None,
             is_stale_away: false,
+            is_silent: false,
             is_slow: false,
             late: None,
             is_away: false,
@@ -153,6 +156,8 @@ impl Bench {
                 }
                 said
             }
+            PrimaryEffect::Connect { replica: STALE, .. } if self.is_silent => return None,
+            PrimaryEffect::Send { link: LinkId(2), .. } if self.is_silent => return None,
             PrimaryEffect::Connect { replica: STALE, .. } if self.is_stale_away => {
                 PrimaryEvent::LinkDown { replica: STALE, link: None }
             }
@@ -261,6 +266,33 @@ fn a_primary_tells_when_it_tries_to_reach_a_stale_replica_again() {
     bench.step(PrimaryEvent::Tick);
     assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
     assert_eq!(retry(&bench), None);
+}
+
+/// A replica that is removed and added again while it is being connected to is connected to twice.
+/// That the first attempt fails says nothing of the session that came of the second one.
+#[test]
+fn a_connection_outlives_the_failure_of_an_earlier_attempt() {
+    let mut bench = Bench::idle(view());
+    bench.is_stale_away = true;
+    bench.step(PrimaryEvent::Start);
+    let connects = |effects: &[PrimaryEffect<Blank>]| {
+        let to_stale = |effect: &PrimaryEffect<Blank>| {
+            matches!(effect, PrimaryEffect::Connect { replica: STALE, .. })
+        };
+        effects.iter().any(to_stale)
+    };
+    bench.is_silent = true;
+    while !connects(&bench.tick()) {}
+    let (replica, link) = (STALE, LinkId(STALE.0 as u64));
+    let opened = said(&bench.step(PrimaryEvent::LinkUp { replica, link }));
+    let [Message::OpenSession { .. }] = opened[..] else { panic!("{opened:?}") };
+    let effects = bench.step(PrimaryEvent::LinkDown { replica, link: None });
+    assert!(effects.is_empty(), "{effects:?}");
+    let answer = bench.reply(STALE, &opened[0]).expect("it answers");
+    bench.is_stale_away = false;
+    bench.is_silent = false;
+    bench.say(STALE, answer);
+    assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
 }
 
 /// Its disk answers pings, and no write: it leaves as late, returns, leaves again. From the third

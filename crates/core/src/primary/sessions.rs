@@ -27,9 +27,14 @@ impl<P: Payload> Primary<P> {
         replica: ReplicaId,
         link: Option<LinkId>,
     ) {
+        let is_awaited = |peer: &Peer| peer.session() == Session::Connecting;
         match link {
             Some(link) => self.link_lost(cx, link),
-            None => self.connect_failed(cx, replica),
+            None if self.membership.get(&replica).is_some_and(is_awaited) => {
+                self.connect_failed(cx, replica);
+            }
+            // It was removed meanwhile, and perhaps added again and reached.
+            None => {}
         }
     }
 
