@@ -74,6 +74,35 @@ fn a_verify_tells_where_replicas_differ_and_changes_nothing_unless_asked() {
     assert_eq!(cluster.read(primary, 5 << 20, 4096), Some(vec![41; 4096]));
 }
 
+/// What is being compared when a verify is stopped is nothing of the next one, which begins at the
+/// start of the volume.
+#[test]
+fn a_verify_that_is_stopped_leaves_nothing_out_of_the_next_one() {
+    let (mut cluster, primary) = full(1, 2);
+    let pace = Change::RebuildLimit(RebuildLimit::BytesPerSecond(1 << 20));
+    cluster.command(primary, Command::Change(pace));
+    cluster.command(primary, Command::Verify { repair: false, source: None });
+    while cluster.verify(primary).checked < 2 << 20 {
+        cluster.pass(Duration::from_millis(10));
+    }
+    cluster.frozen_data.insert(replica(0, 1));
+    let (checked, digests) = (cluster.verify(primary).checked, cluster.digests);
+    cluster.pass(Duration::from_millis(1100));
+    assert!(cluster.digests > digests, "the next range is being compared");
+    assert_eq!(cluster.verify(primary).checked, checked);
+
+    cluster.corrupt(replica(0, 1), 4096);
+    cluster.command(primary, Command::StopVerify);
+    cluster.command(primary, Command::Verify { repair: false, source: None });
+    cluster.frozen_data.clear();
+    cluster.thaw(replica(0, 1));
+    cluster.pass(A_WHILE);
+    let found = cluster.verify(primary);
+    assert_eq!((found.state, found.checked), (VerifyState::Done, SIZE));
+    assert_eq!(found.different, 4096, "the first range was not compared");
+    assert!(found.covered.values().all(|covered| covered.bytes == SIZE));
+}
+
 /// What was compared is told of each replica, and does not hold of one that has left since.
 #[test]
 fn a_verify_tells_which_replicas_it_covers() {

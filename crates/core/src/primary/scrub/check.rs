@@ -59,6 +59,8 @@ impl Check {
 /// What came of a check.
 #[derive(Debug)]
 pub(in crate::primary) struct Checked {
+    /// In the volume.
+    pub range: Range<u64>,
     pub differences: Vec<Difference>,
     /// Whether every piece was compared on two replicas or more.
     pub was_compared: bool,
@@ -346,6 +348,7 @@ impl Scrub {
             // A lost checksum that came back is nothing that was wrong.
             check.differences.retain(|difference| difference.wrong != 0);
             let checked = Checked {
+                range: check.range,
                 extents: check.compared.iter().map(Compared::extent).collect(),
                 differences: check.differences,
                 was_compared,

@@ -292,7 +292,8 @@ impl Scrub {
         Some(start..end)
     }
 
-    /// The range that was begun last is over.
+    /// The range that was begun last is over. If that was for an earlier verify, which was stopped,
+    /// this one has begun none yet.
     pub(super) fn range_verified<P>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -305,10 +306,13 @@ impl Scrub {
             debug_assert!(false, "a verify has ranges of a view's volume checked");
             return;
         };
+        if checked.range.start != verify.status.checked {
+            return;
+        }
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         verify.pace.ended(cx.now, held, share);
         let (source, status) = (verify.source, &mut verify.status);
-        let end = (status.checked + u64::from(MAX_PAYLOAD)).min(status.total);
+        let end = checked.range.end;
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
         for Extent { mirror, holders, bytes, was_compared } in checked.extents {
             let all = if was_compared { &mut status.covered } else { &mut status.read };
