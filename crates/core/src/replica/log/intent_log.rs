@@ -140,9 +140,10 @@ impl IntentLog {
             for region in self.regions_of(&blocks) {
                 let merged = self.regions.get(&region).map(|other| other.merged(&entry));
                 self.regions.insert(region, merged.unwrap_or(entry));
-            }
-            if self.regions.len() > MAX_REMEMBERED {
-                return self.open_all();
+                // One region may be billions of smaller ones.
+                if self.regions.len() > MAX_REMEMBERED {
+                    return self.open_all();
+                }
             }
         }
         self.recount();

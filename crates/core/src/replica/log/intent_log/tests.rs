@@ -242,3 +242,14 @@ fn a_region_that_is_not_stable_is_not_closed() {
     write(&mut log, 1, 1);
     log.close(1);
 }
+
+/// Whoever sends such views must not exhaust the memory.
+#[test]
+fn a_region_that_becomes_billions_of_smaller_ones_is_remembered_as_all() {
+    let layout = |region| IntentLayout { region, places: 4, slots: 1 };
+    let found = OpenRegions { slot: 0, region: 1 << 44, open: vec![0] };
+    let mut log = IntentLog::new(layout(1 << 44), Bitmap::Internal, 1 << 45, &found, NOW);
+    log.set_layout(layout(u64::from(BLOCK)));
+    assert!(log.table().is_all());
+    assert!(log.regions.is_empty());
+}
