@@ -85,7 +85,10 @@ impl IntentLog {
         now: Instant,
     ) -> Self {
         let blocks = size.div_ceil(u64::from(BLOCK));
-        let covers_all = found.is_all();
+        // One that names what the replica does not have can't be believed: anything may be open.
+        let count = size.div_ceil(found.region);
+        let is_known = |region: &&u64| **region != ALL_OPEN && **region < count;
+        let covers_all = !found.open.iter().all(|region| is_known(&region));
         let mut log = Self {
             slot: found.slot,
             layout: IntentLayout { region: found.region, ..layout },
@@ -102,7 +105,7 @@ impl IntentLog {
             touched: BlockSet::default(),
             is_outdated: false,
         };
-        for region in found.open.iter().filter(|region| **region != ALL_OPEN) {
+        for region in found.open.iter().filter(is_known) {
             log.regions.insert(*region, Region::found(now));
             log.touched.insert(log.blocks_of(*region));
         }

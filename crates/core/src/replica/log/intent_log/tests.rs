@@ -253,3 +253,16 @@ fn a_region_that_becomes_billions_of_smaller_ones_is_remembered_as_all() {
     assert!(log.table().is_all());
     assert!(log.regions.is_empty());
 }
+
+/// A table with a valid checksum that cannot be this replica's.
+#[test]
+fn a_table_that_names_more_than_the_replica_has_counts_as_one_that_names_all() {
+    let regions = 8;
+    let size = regions * REGION * u64::from(BLOCK);
+    for beyond in [regions, regions + 1, ALL_OPEN - 1, u64::MAX] {
+        let mut log = found(&[1, beyond], size);
+        assert!(log.table().is_all(), "{beyond}");
+        assert!(log.is_open(&(0..1)) && log.is_open(&(regions * REGION - 1..regions * REGION)));
+    }
+    assert!(!found(&[1, regions - 1], size).table().is_all());
+}
