@@ -10,7 +10,6 @@ use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::config::Address;
 use crate::coordinator::{Answer, Handle, NodeLiveness, Request};
 use crate::disks::Disks;
 use crate::peer::{Peers, Wanted};
@@ -105,8 +104,7 @@ impl Cluster {
         let body = body.map_err(|e| system(&what, &e.to_string()))?.unwrap_or_default();
         let mut why = "its addresses are not known".to_owned();
         let wanted = Wanted::member(target);
-        for text in &target.node.addresses {
-            let Ok(address) = Address::parse(text) else { continue };
+        for address in self.peers.addresses(target) {
             let (to, body) = ((&address, &wanted), body.clone().into());
             let answer = self.peers.request(to, method.clone(), path, body, deadline);
             match answer.await {

@@ -391,6 +391,12 @@ impl Config {
         }
     }
 
+    /// Whether nodes of this machine reach this one on a unix socket.
+    #[must_use]
+    pub fn listens_on_unix(&self) -> bool {
+        self.peer_listen().iter().any(|text| Address::parse(text).is_ok_and(|it| it.is_unix()))
+    }
+
     /// Threads of the data path.
     #[must_use]
     pub fn workers(&self) -> usize {
@@ -468,6 +474,12 @@ impl Address {
             )),
             false => Ok(Self::Tcp(format!("{host}:{port}"))),
         }
+    }
+
+    /// Whether it is a unix socket.
+    #[must_use]
+    pub const fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix(_))
     }
 
     /// Whether only this machine can reach it. A host name counts only as what it resolves to.

@@ -241,6 +241,7 @@ fn credentials(
         cluster: ClusterName::load(state, &config.cluster).map_err(failed)?,
         tls: tls.into(),
         epoch: Arc::default(),
+        on_unix: config.listens_on_unix(),
     };
     Ok((credentials, issuer))
 }

@@ -15,7 +15,7 @@ use crate::coordinator::{Answer, Caller, Request};
 use crate::http::{self, Accepted, Socket};
 use crate::log_limit::LogLimit;
 use crate::peer::hello::{self, Guest};
-use crate::peer::stream::{PeerStream, accept_tcp};
+use crate::peer::stream::{PeerStream, accept_tcp, refuse_other_users};
 use crate::peer::tls::PeerTls;
 use crate::running::Running;
 use crate::seats::{Seat, Seats};
@@ -138,7 +138,11 @@ async fn prove(raw: PeerStream, running: &Running) -> Result<Option<Proved>, Str
             let tls = tls.as_ref().ok_or("this node has no certificate yet")?;
             accept_tcp(stream, tls).await.map_err(|e| format!("TLS: {e}"))?
         }
-        other => other,
+        PeerStream::Unix(stream) => {
+            refuse_other_users(&stream).map_err(|e| e.to_string())?;
+            PeerStream::Unix(stream)
+        }
+        PeerStream::Tls(stream) => PeerStream::Tls(stream),
     };
     let certificate = stream.certificate();
     if stream.is_tls() && certificate.is_none() {

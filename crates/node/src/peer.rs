@@ -64,6 +64,9 @@ pub struct Credentials {
     pub tls: tls::CurrentTls,
     /// The state of the cluster's membership that it knows.
     pub epoch: Arc<Epoch>,
+    /// Whether it listens for nodes of its own machine, on a unix socket. If not, such a path that
+    /// a member advertises means another machine's.
+    pub on_unix: bool,
 }
 
 /// Why a peer was not reached, or what came back was no answer.
@@ -285,6 +288,14 @@ impl Peers {
         tokio::time::timeout(CONNECT_DEADLINE, connect).await.unwrap_or_else(|_| Err(late()))
     }
 
+    /// Where a member can be dialed: its addresses, but for unix sockets of other machines. Such a
+    /// path could be that of any program here, and a node connects as root.
+    pub fn addresses(&self, member: &NodeLiveness) -> Vec<Address> {
+        let all = member.node.addresses.iter().filter_map(|text| Address::parse(text).ok());
+        let is_dialed = |address: &Address| self.credentials.on_unix || !address.is_unix();
+        all.filter(is_dialed).collect()
+    }
+
     /// Connects to a replica on a member by the first of its addresses that answers. `None`: the
     /// cluster knows no such member.
     ///
@@ -300,14 +311,14 @@ impl Peers {
         let mut last = PeerError::Connect { address: "the node".into(), source: unknown() };
         let Some(member) = member else { return Err(last) };
         let wanted = Wanted::member(member);
-        for text in &member.node.addresses {
-            let Ok(address) = Address::parse(text) else { continue };
+        for address in self.addresses(member) {
             let purpose = Purpose::Replication { volume, replica };
             match self.connect(&address, &wanted, purpose).await {
                 Ok((stream, _)) => {
-                    return stream
-                        .into_connection()
-                        .map_err(|source| PeerError::Connect { address: text.clone(), source });
+                    return stream.into_connection().map_err(|source| PeerError::Connect {
+                        address: address.to_string(),
+                        source,
+                    });
                 }
                 Err(e) => last = e,
             }

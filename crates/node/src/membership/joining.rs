@@ -139,7 +139,9 @@ impl Member {
         let (_, body) = answer.ok().filter(|(status, _)| status.is_success())?;
         let status = serde_json::from_slice::<NodeAnswer>(&body).ok()?.node;
         let named = Address::parse(&status.coordinator.address?).ok()?;
-        (named != *address).then_some(named)
+        // A path on another machine is none of this one.
+        let is_elsewhere = named.is_unix() && !address.is_unix();
+        (named != *address && !is_elsewhere).then_some(named)
     }
 }
 

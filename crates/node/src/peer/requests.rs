@@ -11,7 +11,6 @@ use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use super::{Peers, Wanted};
-use crate::config::Address;
 use crate::disks::{Risk, Unserved};
 
 /// Makes a replica on a disk of this node.
@@ -221,8 +220,7 @@ pub async fn read_data(
     let question = serde_json::to_vec(&question)?;
     let mut last = io::Error::other("its node's addresses are not known");
     let wanted = Wanted::member(member);
-    for text in &member.node.addresses {
-        let Ok(address) = Address::parse(text) else { continue };
+    for address in peers.addresses(member) {
         let (to, body) = ((&address, &wanted), question.clone().into());
         match peers.request(to, Method::POST, READ, body, deadline).await {
             Ok((status, bytes)) if status.is_success() && bytes.len() as u64 == length => {

@@ -64,15 +64,37 @@ fn login_of(process: i32) -> Option<u32> {
 ///
 /// # Errors
 /// If nobody listens there, or TLS fails: the certificate must name the host of the address. Over
-/// TCP also if this node has no certificate.
+/// TCP also if this node has no certificate, on a unix socket if another user listens there.
 pub async fn connect(address: &Address, tls: Option<&PeerTls>) -> io::Result<PeerStream> {
     match (address, tls) {
-        (Address::Unix(path), _) => UnixStream::connect(path).await.map(PeerStream::Unix),
+        (Address::Unix(path), _) => {
+            let stream = UnixStream::connect(path).await?;
+            refuse_other_users(&stream)?;
+            Ok(PeerStream::Unix(stream))
+        }
         (Address::Tcp(_), Some(tls)) => connect_with(address, &tls.client).await,
         (Address::Tcp(_), None) => Err(io::Error::other(
             "this node has no certificate, by which it proves over TCP who it is: get one by `evenkeel node join ADDRESS --token TOKEN`, or set [peer.tls]",
         )),
     }
+}
+
+/// Nodes prove nothing to each other on a unix socket. So at its other end is root or the user as
+/// whom this node runs: whoever could use this node's files without it.
+///
+/// # Errors
+/// If it is somebody else, or the kernel does not say.
+pub fn refuse_other_users(stream: &UnixStream) -> io::Result<()> {
+    let (uid, own) = (stream.peer_cred()?.uid(), rustix::process::geteuid().as_raw());
+    if uid == own || uid == 0 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "user {uid} is at the other end of the unix socket, and only root and user {own}, as whom this node runs, are trusted there: run both nodes as one user, or connect them over TCP, with certificates"
+        ),
+    ))
 }
 
 /// Connects over TCP with TLS as configured.
@@ -218,3 +240,6 @@ impl AsyncWrite for PeerStream {
         either!(self, stream => Pin::new(stream).poll_shutdown(context))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,15 @@
 //! A member that asks for more than members ask of each other.
 
+use std::fs::Permissions;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_node::certificates;
+use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_node::config::Address;
 use evenkeel_node::peer::Wanted;
+use evenkeel_node::{Config, certificates};
 use evenkeel_wire::hello::Purpose;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -161,4 +165,51 @@ async fn a_token_changes_no_authority() {
     std::fs::remove_file(&file).unwrap();
     certificates.join(its_address, &token).await.unwrap();
     assert!(!is_unchanged());
+}
+
+/// Another user of the machine who got at the socket all the same: its directory was opened.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_unix_socket_other_users_are_no_nodes() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    let mut first = node(&place, "a");
+    first.config.peer = Config::default().peer;
+    // No deadline closes the connection while this runs.
+    first.config.peer.handshake_seconds = 60;
+    first.start().await.unwrap();
+    let path = first.config.runtime.join("peer.sock");
+    for open in path.ancestors().take_while(|open| open.starts_with(place.path())) {
+        std::fs::set_permissions(open, Permissions::from_mode(0o777)).unwrap();
+    }
+    let connect = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(12_345)).unwrap();
+        std::os::unix::net::UnixStream::connect(path).unwrap()
+    };
+    let mut stream = std::thread::spawn(connect).join().unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let read = tokio::task::spawn_blocking(move || stream.read(&mut [0])).await.unwrap();
+    assert!(matches!(read, Ok(0)), "{read:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_a_member_of_another_machine_advertises_is_not_dialed() {
+    let place = Place::new();
+    let (first, address) = authority(&place).await;
+    let mut second = node(&place, "b");
+    second.start().await.unwrap();
+    let token = invite(&first, json!({})).await;
+    assert_eq!(join(&second, &address, &token).await, (200, String::new()));
+    let is_known = |n: &Value| n["nodes"].as_array().is_some_and(|n| n.len() == 2);
+    second.until("/v1/nodes", is_known).await;
+    let path = place.path().join("other");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut member = second.node().coordinator.node_by_name("a").unwrap();
+    member.node.addresses = vec![format!("unix:{}", path.display())];
+    let (peers, volume, replica) = (&second.node().peers, VolumeId(1), ReplicaId(2));
+    assert!(peers.connect_replica(Some(&member), volume, replica).await.is_err());
+    assert!(!second.node().cluster.answers(&member).await);
+    assert!(listener.accept().is_err(), "it was dialed");
 }

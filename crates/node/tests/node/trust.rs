@@ -291,6 +291,7 @@ fn peers(of: &Stolen, node: NodeId, name: &str, certificate: CertificateDer<'sta
         cluster: "evenkeel".into(),
         tls: Some(tls).into(),
         epoch: Arc::default(),
+        on_unix: false,
     })
 }
 

@@ -11,6 +11,7 @@ fn credentials(number: u128, name: &str, cluster: &str) -> Credentials {
         start: StartId { counter: 1, incarnation: Incarnation(1) },
         cluster: cluster.into(),
         tls: None.into(),
+        on_unix: true,
         epoch: Arc::default(),
     }
 }
