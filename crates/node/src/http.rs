@@ -17,6 +17,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
+mod unread;
+
+use unread::Unread;
+
 use crate::files::own_directory;
 use crate::peer::stream::PeerStream;
 use crate::seats::Source;
@@ -29,6 +33,9 @@ const BACKLOG: i32 = 1024;
 pub const NODE_DEADLINE: Duration = Duration::from_secs(30);
 /// The same from others, who occupy a place of few.
 pub const CLIENT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long an answer may make no progress: whoever does not read it keeps its memory and a place.
+pub const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -74,8 +81,8 @@ impl Socket {
     }
 }
 
-/// Serves requests on one connection until it ends, or until it has been silent for so long. What
-/// is no HTTP is answered by status 400.
+/// Serves requests on one connection until it ends, has been silent for so long, or does not read
+/// its answer. What is no HTTP is answered by status 400.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
@@ -99,7 +106,7 @@ pub async fn serve_as(
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(silence)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Unread::new(stream, ANSWER_DEADLINE)), service);
     if let Err(error) = served.await {
         tracing::debug!(%error, "an HTTP connection ended");
     }

@@ -7,7 +7,7 @@
 //! as there are seats.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,18 @@ impl From<SocketAddr> for Source {
 }
 
 impl Source {
+    /// The machine that it is: this one has 16 million addresses, and any of its users has them
+    /// all.
+    #[must_use]
+    pub const fn machine(self) -> Self {
+        match self {
+            Self::Address(IpAddr::V4(address)) if address.is_loopback() => {
+                Self::Address(IpAddr::V4(Ipv4Addr::LOCALHOST))
+            }
+            other => other,
+        }
+    }
+
     /// Who has connected to a unix socket.
     ///
     /// # Errors

@@ -282,7 +282,7 @@ async fn serve_all<S: Future<Output = ()> + Send + 'static>(
                 continue;
             }
         };
-        let Some(share) = shares.take(source) else {
+        let Some(share) = shares.take(source.machine()) else {
             tracing::debug!(from, ?source, "closed a connection: its source has its share");
             continue;
         };

@@ -53,6 +53,15 @@ fn a_source_is_an_address_or_a_network_of_ipv6() {
 }
 
 #[test]
+fn all_loopback_addresses_are_one_machine() {
+    assert_eq!(address("127.0.0.1:1").machine(), address("127.9.8.7:2").machine());
+    assert_ne!(address("127.0.0.1:1").machine(), address("192.0.2.1:1").machine());
+    for other in [address("192.0.2.1:1"), address("[2001:db8::1]:1"), Source::User(7)] {
+        assert_eq!(other.machine(), other);
+    }
+}
+
+#[test]
 fn nobody_has_more_than_a_share_but_root() {
     let shares = Shares::new(2);
     let take = |source| shares.take(source);
