@@ -1,6 +1,8 @@
-//! The API: HTTP/1.1 with JSON on a unix socket, described by `/v1/openapi.json`. The same paths
-//! are served to other nodes over control connections, with a few more for nodes alone.
+//! The API: HTTP/1.1 with JSON on a unix socket, described by `/v1/openapi.json`. What nodes ask
+//! of each other for a user is served to them, too, over control connections, with a few more paths
+//! for nodes alone.
 
+mod bounds;
 mod doors;
 pub(crate) mod extract;
 pub(crate) mod handlers;

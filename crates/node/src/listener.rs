@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use evenkeel_core::NodeId;
 use evenkeel_trust::Standing;
 use evenkeel_wire::hello::{Hello, Purpose, Reason, Refusal};
 use rustls::pki_types::CertificateDer;
@@ -18,10 +19,17 @@ use crate::peer::hello::{self, Guest};
 use crate::peer::stream::{PeerStream, accept_tcp, refuse_other_users};
 use crate::peer::tls::PeerTls;
 use crate::running::Running;
-use crate::seats::{Seat, Seats};
+use crate::seats::{Seat, Seats, Share, Shares};
 
 /// How long the coordinator may take to tell the members to a node that lets somebody in.
 const CATCH_UP: Duration = Duration::from_secs(2);
+
+/// Most control connections of one node at a time: each of 1,024 volumes may ask the coordinator at
+/// once, and each request has a connection of its own.
+const MAX_CONTROL: usize = 1280;
+/// The same of a node that was removed, which is refused whatever it asks, or whose certificate has
+/// expired, which may ask for another one.
+const MAX_CONTROL_OUTSIDE: usize = 4;
 
 /// Sockets that listen.
 #[derive(Debug)]
@@ -74,6 +82,11 @@ struct Served {
     control: Router,
     /// For members whose certificates have expired.
     renewal: Router,
+    /// The control connections of each node.
+    connected: Arc<Shares<NodeId>>,
+    /// The same of those that may do little: they keep no place from themselves once they are let
+    /// in again.
+    outside: Arc<Shares<NodeId>>,
     /// How often the log tells of those that were closed.
     log: LogLimit,
 }
@@ -84,8 +97,30 @@ impl Served {
             running: running.clone(),
             control: server::control_router(running),
             renewal: server::renewal_router(running),
+            connected: Arc::default(),
+            outside: Arc::default(),
             log: LogLimit::default(),
         }
+    }
+}
+
+impl Served {
+    /// A place for a control connection of a node. `None`: it is for something else.
+    fn share(&self, hello: &Hello, standing: Standing) -> Result<Option<Share<NodeId>>, Refusal> {
+        if hello.purpose != Purpose::Control {
+            return Ok(None);
+        }
+        let peers = &self.running.node.peers;
+        let is_member = standing == Standing::Current && peers.removed(hello.node).is_none();
+        let (shares, most) = match is_member {
+            true => (&self.connected, MAX_CONTROL),
+            false => (&self.outside, MAX_CONTROL_OUTSIDE),
+        };
+        shares.take(hello.node, most).map(Some).ok_or_else(|| {
+            let name = &self.running.node.identity.name;
+            let text = format!("node {name} serves {most} connections of this node already");
+            Refusal { reason: Reason::Busy, text }
+        })
     }
 }
 
@@ -107,7 +142,7 @@ async fn greet(accepted: Accepted, served: Arc<Served>, mut seat: Seat) {
     let running = &served.running;
     let deadline = Duration::from_secs(running.node.config.peer.handshake_seconds);
     let greeted = tokio::select! {
-        greeted = tokio::time::timeout(deadline, prove(raw, running)) => greeted,
+        greeted = tokio::time::timeout(deadline, prove(raw, &served)) => greeted,
         () = seat.gone() => return,
     };
     drop(seat);
@@ -128,10 +163,13 @@ struct Proved {
     stream: PeerStream,
     guest: Guest,
     standing: Standing,
+    /// Of a control connection.
+    share: Option<Share<NodeId>>,
 }
 
 /// `None`: a node that has no certificate yet was answered.
-async fn prove(raw: PeerStream, running: &Running) -> Result<Option<Proved>, String> {
+async fn prove(raw: PeerStream, served: &Served) -> Result<Option<Proved>, String> {
+    let running = &served.running;
     let tls = running.credentials.tls.get();
     let mut stream = match raw {
         PeerStream::Tcp(stream) => {
@@ -151,23 +189,25 @@ async fn prove(raw: PeerStream, running: &Running) -> Result<Option<Proved>, Str
             false => Err("it shows no certificate".into()),
         };
     }
-    let mut standing = Standing::Current;
+    let (mut standing, mut share) = (Standing::Current, None);
     let admit = async |hello: Hello| {
         if let (Some(certificate), Some(tls)) = (&certificate, &tls) {
             standing = identify((certificate, tls), &hello, running).await?;
         }
         match standing {
-            Standing::Current => match catch_up(&hello, running).await {
-                Ok(()) => admit(&hello, running),
-                refused => refused,
-            },
-            Standing::Expired => admit_expired(&hello, running),
+            Standing::Current => {
+                catch_up(&hello, running).await?;
+                admit(&hello, running)?;
+            }
+            Standing::Expired => admit_expired(&hello, running)?,
         }
+        share = served.share(&hello, standing)?;
+        Ok(())
     };
     let is_member = |other| running.node.coordinator.node(other).is_some();
     let guest = hello::accept(&mut stream, &running.credentials, is_member, admit).await;
     let guest = guest.map_err(|e| e.to_string())?;
-    Ok(Some(Proved { stream, guest, standing }))
+    Ok(Some(Proved { stream, guest, standing, share }))
 }
 
 /// Whether a guest is the node that it says, by its certificate: that has the name, and the name
@@ -269,7 +309,7 @@ fn is_coordinators(running: &Running, hello: &Hello) -> bool {
 
 async fn serve(proved: Proved, from: String, served: &Served) {
     let running = &served.running;
-    let Proved { stream, guest, standing } = proved;
+    let Proved { stream, guest, standing, share } = proved;
     match guest.purpose {
         Purpose::Control => {
             let caller = Caller { node: guest.node, start: guest.start, at: from };
@@ -279,6 +319,7 @@ async fn serve(proved: Proved, from: String, served: &Served) {
             };
             let until_it_ends = http::serve_as(caller, stream, router, http::NODE_DEADLINE);
             let _ = running.node.unless_stopping(until_it_ends).await;
+            drop(share);
         }
         Purpose::Replication { volume, replica } => match stream.into_connection() {
             Ok(connection) => {

@@ -7,6 +7,7 @@
 //! as there are seats.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -168,52 +169,50 @@ impl Drop for Seat {
     }
 }
 
-/// How many connections each source has, so that none has all of them.
+/// How many connections, or other things, each of some has, so that none has all of them: each
+/// source of connections, each node.
 #[derive(Debug)]
-pub struct Shares {
-    most: usize,
-    counts: Mutex<HashMap<Source, usize>>,
+pub struct Shares<K: Copy + Eq + Hash> {
+    counts: Mutex<HashMap<K, usize>>,
 }
 
-/// One connection of a source's share; it counts until this is dropped.
+/// One thing of somebody's share; it counts until this is dropped.
 #[derive(Debug)]
-pub struct Share {
-    shares: Arc<Shares>,
-    source: Source,
+pub struct Share<K: Copy + Eq + Hash> {
+    shares: Arc<Shares<K>>,
+    of: K,
 }
 
-impl Shares {
-    /// At most `most` connections for each source.
-    #[must_use]
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, counts: Mutex::default() })
+impl<K: Copy + Eq + Hash> Default for Shares<K> {
+    fn default() -> Self {
+        Self { counts: Mutex::default() }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Source, usize>> {
+impl<K: Copy + Eq + Hash> Shares<K> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, usize>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more. `None`: the source has its share already. Root has no limit: whoever is
-    /// root needs no connection to keep others out.
+    /// Counts one more. `None`: `of` has `most` already.
     #[must_use]
-    pub fn take(self: &Arc<Self>, source: Source) -> Option<Share> {
+    pub fn take(self: &Arc<Self>, of: K, most: usize) -> Option<Share<K>> {
         let mut counts = self.lock();
-        let count = counts.entry(source).or_default();
-        if *count >= self.most && source != Source::User(0) {
+        if counts.get(&of).copied().unwrap_or_default() >= most {
             return None;
         }
-        *count += 1;
-        Some(Share { shares: self.clone(), source })
+        *counts.entry(of).or_default() += 1;
+        Some(Share { shares: self.clone(), of })
     }
 }
 
-impl Drop for Share {
+impl<K: Copy + Eq + Hash> Drop for Share<K> {
     fn drop(&mut self) {
         let mut counts = self.shares.lock();
-        if let Some(count) = counts.get_mut(&self.source) {
+        if let Some(count) = counts.get_mut(&self.of) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.source);
+                counts.remove(&self.of);
             }
         }
     }

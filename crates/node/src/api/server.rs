@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::to_bytes;
+use axum::body::{HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Extensions, Method, Uri};
 use axum::middleware::Next;
@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::bounds::{Bounds, Place};
 use super::doors::Doors;
 use super::extract::Refusal;
 use super::permission::{Requester, permitted};
@@ -28,7 +29,7 @@ use crate::metrics;
 use crate::peer::requests;
 use crate::peer::stream::PeerStream;
 use crate::running::Running;
-use crate::seats::Shares;
+use crate::seats::{Shares, Source};
 use crate::volumes::Node;
 
 /// Most connections to the API, and to the metrics' address, at a time.
@@ -36,7 +37,7 @@ const MAX_CONNECTIONS: usize = 256;
 /// Most of them from one source, but for root.
 const MAX_OF_ONE_SOURCE: usize = 64;
 /// Most bytes of a request's body.
-const MAX_BODY_LENGTH: usize = 2 << 20;
+pub(super) const MAX_BODY_LENGTH: usize = 2 << 20;
 /// How long a request's body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -72,7 +73,9 @@ fn renewal() -> Router<Running> {
 }
 
 fn for_nodes(paths: Router<Running>, running: &Running) -> Router {
+    let bounds = Arc::<Bounds>::default();
     served(paths, running)
+        .layer(axum::middleware::from_fn_with_state(bounds, bounded))
         .layer(axum::middleware::from_fn_with_state(running.clone(), refuse_removed))
 }
 
@@ -156,9 +159,55 @@ async fn to_the_end(State(running): State<Running>, request: Request, next: Next
     if request.method().is_safe() || NO_TASKS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
+    let place = match place(&running, request.extensions()) {
+        Ok(place) => place,
+        Err(refusal) => return refusal.into_response(),
+    };
     let change = audited(running.audit.clone(), request, next);
+    let change = async move {
+        let response = change.await;
+        drop(place);
+        response
+    };
     let answer = running.tasks.carry_out(change).await;
     answer.unwrap_or_else(|stopping| Refusal(stopping).into_response())
+}
+
+/// A place among the changes of nodes. `None`: a user asks.
+fn place(running: &Running, known: &Extensions) -> Result<Option<Place>, Refusal> {
+    let (Some(bounds), Some(caller)) = (known.get::<Arc<Bounds>>(), known.get::<Caller>()) else {
+        return Ok(None);
+    };
+    match bounds.place(caller.node) {
+        Some(place) => Ok(Some(place)),
+        None => {
+            let what = format!("node {} cannot begin this", running.node.identity.name);
+            let why = "it carries out as many changes for other nodes as it may";
+            let advice = "Try again in a moment";
+            Err(ApiError::new(ErrorCode::WrongState, what, why, advice).into())
+        }
+    }
+}
+
+/// Lets a node's request pass as soon as there is memory for its body.
+async fn bounded(
+    State(bounds): State<Arc<Bounds>>,
+    Extension(caller): Extension<Caller>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let length = request.body().size_hint().upper().and_then(|length| length.try_into().ok());
+    let length = length.unwrap_or(MAX_BODY_LENGTH).min(MAX_BODY_LENGTH);
+    let Ok(memory) = timeout(BODY_DEADLINE, bounds.memory(caller.node, length)).await else {
+        let what = "the request is not taken";
+        let why = "other nodes send as much as this one has memory for";
+        let advice = "Try again in a moment";
+        return Refusal(ApiError::new(ErrorCode::WrongState, what, why, advice)).into_response();
+    };
+    request.extensions_mut().insert(bounds);
+    let response = next.run(request).await;
+    drop(memory);
+    response
 }
 
 /// Carries a change out between its two lines of the audit log.
@@ -271,7 +320,7 @@ async fn serve_all<S: Future<Output = ()> + Send + 'static>(
     serve_one: impl Fn(PeerStream, OwnedSemaphorePermit) -> S,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let shares = Shares::new(MAX_OF_ONE_SOURCE);
+    let shares = Arc::new(Shares::default());
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Some(accepted) = node.unless_stopping(socket.accept()).await else { return };
@@ -282,7 +331,9 @@ async fn serve_all<S: Future<Output = ()> + Send + 'static>(
                 continue;
             }
         };
-        let Some(share) = shares.take(source.machine()) else {
+        // Whoever is root needs no connection to keep others out.
+        let most = if source == Source::User(0) { usize::MAX } else { MAX_OF_ONE_SOURCE };
+        let Some(share) = shares.take(source.machine(), most) else {
             tracing::debug!(from, ?source, "closed a connection: its source has its share");
             continue;
         };

@@ -62,17 +62,17 @@ fn all_loopback_addresses_are_one_machine() {
 }
 
 #[test]
-fn nobody_has_more_than_a_share_but_root() {
-    let shares = Shares::new(2);
-    let take = |source| shares.take(source);
-    let (first, second) = (take(Source::User(1000)), take(Source::User(1000)));
-    assert!(first.is_some() && second.is_some() && take(Source::User(1000)).is_none());
-    assert!(take(Source::User(1001)).is_some());
+fn nobody_has_more_than_a_share() {
+    let shares = Arc::new(Shares::default());
+    let take = |uid| shares.take(Source::User(uid), 2);
+    let (first, second) = (take(1000), take(1000));
+    assert!(first.is_some() && second.is_some() && take(1000).is_none());
+    assert!(take(1001).is_some());
     drop(first);
-    assert!(take(Source::User(1000)).is_some());
-    let of_root: Vec<_> = (0..3).map(|_| take(Source::User(0))).collect();
-    assert!(of_root.iter().all(Option::is_some));
-    drop((second, of_root));
+    assert!(take(1000).is_some());
+    let more: Vec<_> = (0..3).map(|_| shares.take(Source::User(0), usize::MAX)).collect();
+    assert!(more.iter().all(Option::is_some));
+    drop((second, more));
     assert!(shares.lock().is_empty());
 }
 

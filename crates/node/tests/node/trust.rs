@@ -15,7 +15,7 @@ use evenkeel_node::state::start::StartId;
 use evenkeel_trust::token::{Asked, CHANNEL_LABEL};
 use evenkeel_trust::verifier::JoinVerifier;
 use evenkeel_trust::{Authority, JoinAnswer, JoinRequest, Key, Token, Verifier, pem};
-use evenkeel_wire::hello::Purpose;
+use evenkeel_wire::hello::{Purpose, Reason};
 use hyper::Method;
 use hyper::body::Bytes;
 use rustls::ClientConfig;
@@ -333,6 +333,18 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
     let replication = Purpose::Replication { volume: VolumeId(1), replica: ReplicaId(2) };
     let refused = expired.connect(&to, &anyone, replication).await.unwrap_err();
     assert!(refused.to_string().contains("has expired"), "{refused}");
+
+    // It has few connections, however many it asks for.
+    let mut kept = Vec::new();
+    let busy = loop {
+        match expired.connect(&to, &anyone, Purpose::Control).await {
+            Ok(connected) if kept.len() < 64 => kept.push(connected),
+            other => break other,
+        }
+    };
+    assert!(matches!(busy, Err(PeerError::Refused { reason: Reason::Busy, .. })), "{busy:?}");
+    assert!((1..=4).contains(&kept.len()), "{}", kept.len());
+    drop(kept);
 
     // Another one's name or identity; a member asks for a token.
     for (name, node, certificate) in [
