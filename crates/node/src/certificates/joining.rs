@@ -128,7 +128,7 @@ impl Certificates {
         match answer(&mut stream).await? {
             JoinAnswer::Refused { why } => Err(Failed::Refused(why)),
             JoinAnswer::Admitted { cluster, made, certificate } => {
-                if !is_in_time(&token, made) {
+                if !is_in_time(token, made) {
                     let why = "it answered with a certificate that was not made while the token was valid";
                     return Err(refused(why));
                 }
