@@ -19,6 +19,7 @@ marks! {
     RebuildCompleted => "a replica became in-sync again",
     Resent => "an operation was sent again",
     Refused => "a replica refused a message of another generation",
+    Reattached => "the volume was attached again while the coordinator was asked for the primary before",
     Joined => "a primary joined others that ran the volume",
     JoinRefused => "a primary could not join the others",
     TwinServed => "a primary began to serve while another one of the same node lived elsewhere",

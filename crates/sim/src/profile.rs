@@ -95,6 +95,9 @@ impl Fault {
 /// Of 1,000 seeds, in how many W7 is judged at every step.
 const EVERY_STEP: u64 = 10;
 
+/// Of 1,000 seeds, in how many the volume is attached again while a primary begins.
+const REATTACHES: u64 = 60;
+
 /// Every kind, with the weight that it has when it is present.
 const FAULTS: [(Fault, u64); 17] = [
     (Fault::CutLink, 10),
@@ -176,6 +179,9 @@ pub struct Profile {
     pub tears_tables: bool,
     /// Whether the device flush before a save of a table may fail, and lose what it covered.
     pub tables_lose: bool,
+    /// Whether the volume is detached now and then while a primary attaches it, and attached again
+    /// at once.
+    pub reattaches: bool,
     /// Which replicas have disks that make a single write durable, by bits.
     fua: u64,
     /// Whether W7 is judged at every step, not only when a fault strikes: that takes far longer.
@@ -320,6 +326,9 @@ impl Profile {
             // By this number no seed is struck that was kept for another reason.
             tables_lose: !faults.is_empty() && Random::new(seed ^ 0x6c6f_7374).chance(60),
             tears_tables: !faults.is_empty() && Random::new(seed ^ 0x7461_7167).chance(60),
+            // By this number no seed is struck that was kept for another reason.
+            reattaches: !faults.is_empty()
+                && Random::new(seed ^ 0xc04b_7265_6174).chance(REATTACHES),
             fua: fua(seed),
             judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,

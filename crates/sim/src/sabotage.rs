@@ -70,11 +70,14 @@ pub enum Sabotage {
     CancelHalf,
     /// A path is said to be drained when its requests are answered.
     DrainEarly,
+    /// The coordinator's answer to a primary that has ended is taken for that to the next one on
+    /// its node.
+    AnswerNext,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -105,6 +108,7 @@ impl Sabotage {
         Self::CancelSent,
         Self::CancelHalf,
         Self::DrainEarly,
+        Self::AnswerNext,
     ];
 }
 

@@ -21,13 +21,14 @@ impl Cluster {
         if !self.primaries[primary].calls.insert(call) {
             self.fail("internal", format!("primary {primary} uses call {call} twice"));
         }
+        let late = self.may_reattach(primary, &question);
         let outer = self.random.set_stream(Stream::Coordinator(primary));
         let deadline = self.profile.settings.deadline.as_nanos() as Time;
         let gives_up = self.now + self.random.between(deadline / 2, deadline);
         let answer = CoordinatorAnswer::Unknown;
         self.queue.push(gives_up, Event::CallAnswered { primary, call, answer });
         if !self.call_is_lost(primary) {
-            let arrives = self.now + self.random.waiting(self.profile.coordinator);
+            let arrives = self.now + self.random.waiting(self.profile.coordinator) + late;
             self.queue.push(arrives, Event::CallArrives { primary, call, question });
         }
         self.random.set_stream(outer);
@@ -97,6 +98,7 @@ impl Cluster {
         call: CoordinatorCall,
         answer: CoordinatorAnswer,
     ) {
+        let primary = self.who_is_answered(primary, call);
         // Only the first answer counts: the driver had given up, or the answer was there before.
         if self.primaries[primary].calls.remove(&call) {
             let answer = self.with_other_promises(answer);

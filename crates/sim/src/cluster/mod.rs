@@ -18,6 +18,7 @@ mod links;
 mod members;
 mod nodes;
 mod primaries;
+mod reattach;
 mod replicas;
 mod reservations;
 mod sharing;
@@ -114,6 +115,10 @@ enum Event {
         answer: CoordinatorAnswer,
     },
     Attach,
+    /// The volume is detached and attached again on the node of this primary.
+    Reattach {
+        primary: usize,
+    },
     /// A copy of a node attaches the volume on another machine.
     CopyAttaches {
         machine: usize,
@@ -415,6 +420,7 @@ impl Cluster {
             Event::NodeStarts { node, .. } => Stream::Node(*node),
             Event::Fault
             | Event::Attach
+            | Event::Reattach { .. }
             | Event::CopyAttaches { .. }
             | Event::Trouble(_)
             | Event::Assemble
@@ -473,6 +479,7 @@ impl Cluster {
                 self.call_answered(primary, call, answer);
             }
             Event::Attach => self.attach_if_wanted(),
+            Event::Reattach { primary } => self.reattach(primary),
             Event::CopyAttaches { machine, identity } => self.copy_attaches(machine, identity),
             Event::Trouble(trouble) => self.trouble(trouble),
             Event::Assemble => self.assemble_planned(),
