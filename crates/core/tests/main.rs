@@ -18,4 +18,5 @@ mod reservations;
 mod scenarios;
 mod sharing;
 mod stale_clones;
+mod unread;
 mod unverified;
