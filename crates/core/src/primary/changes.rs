@@ -4,7 +4,7 @@
 use super::membership::Lacking;
 use super::membership::peer::Peer;
 use super::views::edits::Edit;
-use super::views::{Installed, Newest, Told};
+use super::views::{Answer, Installed, Newest};
 use super::{Command, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary, PrimaryEffect};
 use crate::ids::*;
 use crate::payload::Payload;
@@ -51,14 +51,14 @@ impl<P: Payload> Primary<P> {
         answer: CoordinatorAnswer,
     ) {
         match self.views.answered(cx, call, answer) {
-            Told::Nothing => {}
-            Told::Committed { view, edits } => {
+            Answer::Nothing => {}
+            Answer::Committed { view, edits } => {
                 let (io, lower) = &mut self.io();
                 edits.into_iter().for_each(|pending| io.edit_done(cx, lower, pending));
                 self.committed(cx, *view);
             }
-            Told::Newest(view) => self.newest(cx, *view),
-            Told::NoVolume => self.end(cx, EndReason::NoVolume),
+            Answer::Newest(view) => self.newest(cx, *view),
+            Answer::NoVolume => self.end(cx, EndReason::NoVolume),
         }
     }
 

@@ -51,7 +51,7 @@ impl Views {
         replica: ReplicaId,
     ) -> Option<(ReplicaState, Cause)> {
         let mut next = self.view.as_ref()?.successor();
-        for pending in self.calls.edits().iter().chain(self.edits.iter()) {
+        for pending in self.asking.calls.edits().iter().chain(self.asking.edits.iter()) {
             let is_possible = self.apply(&mut next, pending.edit(), grounds).is_ok();
             if let Edit::Leave { replica: leaves, state, cause } = pending.edit()
                 && leaves == replica
@@ -91,15 +91,16 @@ impl Views {
         peers: &mut Membership,
         lacking: Lacking<'_>,
     ) -> Vec<PendingEdit> {
-        if !cx.stage.is_acting() || !self.calls.may_begin(cx.now) {
+        if !cx.stage.is_acting() || !self.asking.calls.may_begin(cx.now) {
             return Vec::new(); // This is asked again after every event.
         }
         if self.wants_newest() {
             self.call_read(cx);
             return Vec::new();
         }
-        let may_edit = self.adoption.is_over() || self.edits.unblock(self.adoption.awaited());
-        if may_edit && !self.edits.is_empty() && !self.leaves_it_to_others(cx) {
+        let may_edit =
+            self.adoption.is_over() || self.asking.edits.unblock(self.adoption.awaited());
+        if may_edit && !self.asking.edits.is_empty() && !self.leaves_it_to_others(cx) {
             return self.swap_edits(cx, peers, lacking);
         }
         Vec::new()
@@ -108,12 +109,14 @@ impl Views {
     /// If nothing else is asked of the coordinator: ends a doubt, or looks whether others have
     /// changed the view.
     pub fn settle<P>(&mut self, cx: &mut Context<'_, P>, peers: &mut Membership) {
-        if !self.can_send(cx.stage) || !self.calls.may_begin(cx.now) || self.leaves_it_to_others(cx)
+        if !self.can_send(cx.stage)
+            || !self.asking.calls.may_begin(cx.now)
+            || self.leaves_it_to_others(cx)
         {
             return; // This is asked again after every event.
         }
         self.end_doubt(cx, peers);
-        if !self.calls.is_under_way() {
+        if !self.asking.calls.is_under_way() {
             self.poll(cx);
         }
     }
@@ -135,7 +138,7 @@ impl Views {
         let mut next = unchanged.clone();
         let mut applied = Vec::new();
         let grounds = Grounds { me: cx.config.id, peers, lacking };
-        for pending in self.edits.take() {
+        for pending in self.asking.edits.take() {
             match self.apply(&mut next, pending.edit(), grounds) {
                 Ok(()) => applied.push(pending),
                 Err(error) => finish_command(cx, pending, Err(CommandError::View(error))),

@@ -3,29 +3,13 @@
 use core::cmp::Ordering;
 
 use super::Views;
-use super::calls::{Answered, Known, Outcome};
-use super::change::finish_command;
-use super::edits::{Edit, PendingEdit};
+use super::asking::Answer;
+use super::calls::Known;
+use super::edits::PendingEdit;
 use crate::ids::*;
 use crate::primary::membership::Membership;
-use crate::primary::{CommandError, Context, CoordinatorAnswer, EndReason, PrimaryEffect, Stage};
-use crate::time::Instant;
+use crate::primary::{Context, CoordinatorAnswer, EndReason, PrimaryEffect, Stage};
 use crate::view::{PrimaryRecord, View};
-
-/// What follows from an answer of the coordinator.
-#[derive(Debug)]
-pub(in crate::primary) enum Told {
-    Nothing,
-    /// The view that was asked for is committed, and these edits are in it.
-    Committed {
-        view: Box<View>,
-        edits: Vec<PendingEdit>,
-    },
-    /// This is the newest view.
-    Newest(Box<View>),
-    /// The volume does not exist any more.
-    NoVolume,
-}
 
 /// What the coordinator's newest view means for one that serves.
 #[derive(Debug)]
@@ -44,7 +28,7 @@ impl Views {
     /// A swap that was not answered may still be carried out, however late. Once another view has
     /// been committed it can't be any more: if nothing else is wanted, one that changes nothing.
     pub(super) fn end_doubt<P>(&mut self, cx: &mut Context<'_, P>, peers: &mut Membership) {
-        if self.calls.are_in_doubt()
+        if self.asking.calls.are_in_doubt()
             && cx.stage == Stage::Serving
             && let Some(view) = &self.view
         {
@@ -54,23 +38,21 @@ impl Views {
 
     /// Whether there is a newer view, as far as is known here, or there may be.
     pub fn wants_newest(&self) -> bool {
-        self.calls.want_newer_than(self.generation())
+        self.asking.calls.want_newer_than(self.generation())
     }
 
     pub fn call_read<P>(&mut self, cx: &mut Context<'_, P>) {
-        let call = CoordinatorCall(cx.next_number());
-        self.calls.read(call, cx.now);
-        cx.effects.push(PrimaryEffect::ReadView { call });
+        self.asking.call_read(cx);
     }
 
     /// Looks whether others have changed the view. A replica tells that when it has adopted theirs;
     /// of one whose primary has died before that nobody would.
     pub(super) fn poll<P>(&mut self, cx: &mut Context<'_, P>) {
         let is_shared = self.view.as_ref().is_some_and(View::is_shared);
-        let is_due = self.calls.is_poll_due(cx.now, self.lease().time());
+        let is_due = self.asking.calls.is_poll_due(cx.now, self.lease().time());
         if is_shared && is_due && cx.stage == Stage::Serving {
             let call = CoordinatorCall(cx.next_number());
-            self.calls.poll(call, cx.now);
+            self.asking.calls.poll(call, cx.now);
             cx.effects.push(PrimaryEffect::ReadView { call });
         }
     }
@@ -100,7 +82,7 @@ impl Views {
         let call = CoordinatorCall(cx.next_number());
         let view = Box::new(view);
         cx.effects.push(PrimaryEffect::SwapView { call, view: view.clone(), replaces });
-        self.calls.swap(call, view, edits, cx.now);
+        self.asking.calls.swap(call, view, edits, cx.now);
     }
 
     /// Takes an answer of the coordinator in. Edits that it has not carried out are wanted still.
@@ -109,40 +91,13 @@ impl Views {
         cx: &mut Context<'_, P>,
         call: CoordinatorCall,
         answer: CoordinatorAnswer,
-    ) -> Told {
+    ) -> Answer {
         let known = Known {
             volume: cx.config.volume,
             view: self.view.as_ref(),
             is_starting: cx.stage == Stage::Starting,
         };
-        let Answered { note, outcome } = self.calls.answered(call, answer, known, cx.now);
-        note.into_iter().for_each(|note| cx.note(note));
-        match outcome {
-            None => return Told::Nothing,
-            Some(Outcome::Committed { view, edits }) => return Told::Committed { view, edits },
-            Some(Outcome::Newest { view, edits }) => {
-                self.edits.put_back(edits);
-                return Told::Newest(view);
-            }
-            Some(Outcome::GivenUp { edits }) => {
-                let (adds, others): (Vec<_>, Vec<_>) =
-                    edits.into_iter().partition(|p| matches!(p.edit(), Edit::Add(_)));
-                self.edits.put_back(others);
-                for pending in adds {
-                    finish_command(cx, pending, Err(CommandError::GivenUp));
-                }
-            }
-            Some(Outcome::NoVolume { edits }) => {
-                // With them their commands are answered.
-                self.edits.put_back(edits);
-                return Told::NoVolume;
-            }
-            Some(Outcome::Unknown { edits, retry_at }) => {
-                self.edits.put_back(edits);
-                cx.wake_at(retry_at);
-            }
-        }
-        Told::Nothing
+        self.asking.answered(cx, (call, answer), known)
     }
 
     /// What the coordinator's newest view means for one that serves: perhaps it is this primary's
@@ -168,39 +123,21 @@ impl Views {
                 Newest::Ends(fenced)
             }
             Ordering::Greater => {
-                self.calls.end_doubt();
-                self.edits.forget_outdated();
+                self.asking.calls.end_doubt();
+                self.asking.edits.forget_outdated();
                 Newest::Follows
             }
             Ordering::Equal if newest == view => {
-                let retry_at = self.calls.pause(cx.now);
+                let retry_at = self.asking.calls.pause(cx.now);
                 cx.wake_at(retry_at);
                 Newest::Same
             }
             Ordering::Equal => Newest::Ends(EndReason::Fenced),
             Ordering::Less => {
-                let retry_at = self.calls.are_answered_by_the_past(cx.now);
+                let retry_at = self.asking.calls.are_answered_by_the_past(cx.now);
                 cx.wake_at(retry_at);
                 Newest::Older
             }
-        }
-    }
-
-    /// Answers commands that have waited for the coordinator for too long. What was asked of it may
-    /// have been committed.
-    pub fn give_up_commands<P>(&mut self, cx: &mut Context<'_, P>) {
-        let patience = cx.config.settings.coordinator_patience;
-        let is_long = |since: Instant| cx.now.since(since) >= patience;
-        if !self.calls.unanswered_since().is_some_and(is_long) {
-            return; // It may yet answer.
-        }
-        let limit = Instant(cx.now.0.saturating_sub(patience.as_nanos() as u64));
-        let asked = self.calls.edits_mut().iter_mut();
-        let mut given_up: Vec<_> = asked.filter_map(|p| p.take_command(limit)).collect();
-        self.edits.give_up(limit, &mut given_up);
-        for id in given_up {
-            let result = Err(CommandError::NoCoordinator);
-            cx.effects.push(PrimaryEffect::CommandDone { id, result });
         }
     }
 }

@@ -91,7 +91,7 @@ impl Views {
             let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
             let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
             if is_new && !peers.has_failed(record.id) && others.any(|r| peers.has_failed(r.id)) {
-                self.edits.withdraw(|edit| {
+                self.asking.edits.withdraw(|edit| {
                     matches!(edit, Edit::Leave { replica, cause: Cause::SourceFailed, .. }
                         if replica == record.id)
                 });
@@ -188,9 +188,9 @@ impl Views {
         }
         peers.known_mut(replica).into_iter().for_each(Peer::refused);
         if adopted > self.generation() {
-            self.calls.hear_of(adopted);
+            self.asking.calls.hear_of(adopted);
         } else {
-            self.calls.read_soon();
+            self.asking.calls.read_soon();
         }
     }
 
@@ -209,7 +209,7 @@ impl Views {
 
     /// The coordinator may be asked again at once.
     pub fn end_pause(&mut self, now: Instant) {
-        self.calls.end_pause(now);
+        self.asking.calls.end_pause(now);
     }
 }
 

@@ -1,13 +1,15 @@
 //! Views: the one by which a primary works, what is wanted of the next one ([`edits`]) and what
 //! becomes of that ([`change`]), its commit by the coordinator ([`calls`]), and its adoption by all
 //! members ([`adoption`]); what several primaries of one volume have to do with each other
-//! ([`primaries`]), and the first view of one that takes over or joins ([`takeover`]).
+//! ([`primaries`]), and the first view of one that takes over or joins ([`takeover`]). What is
+//! asked of the coordinator there is before the first view, too ([`asking`]).
 //!
 //! It uses what is known of the replicas ([`super::membership`]). It never touches what is written
 //! or read: whoever asks for a change brings what it depends on there ([`Grounds`]), and what
 //! follows from a view for requests it leaves to its caller.
 
 pub(super) mod adoption;
+mod asking;
 pub(super) mod calls;
 mod change;
 mod coordinator;
@@ -19,17 +21,19 @@ mod primaries;
 mod silences;
 pub(super) mod takeover;
 
+pub(super) use self::asking::Answer;
 pub(super) use self::change::{Grounds, finish_command};
-pub(super) use self::coordinator::{Newest, Told};
+pub(super) use self::coordinator::Newest;
 pub(super) use self::install::Installed;
 #[cfg(test)]
 pub(super) use self::primaries::check_sources;
 
 use self::adoption::Adoption;
+use self::asking::Asking;
 use self::calls::Calls;
 use self::edits::{Edit, Edits};
 use self::silences::Silences;
-use super::{PrimaryConfig, Stage};
+use super::{Context, PrimaryConfig, Stage};
 use crate::ids::*;
 use crate::time::Instant;
 use crate::view::{Cause, Lease, PrimaryRecord, ReplicaState, View};
@@ -40,8 +44,7 @@ pub(super) struct Views {
     /// The newest view in which this is a primary.
     view: Option<View>,
     adoption: Adoption,
-    edits: Edits,
-    calls: Calls,
+    asking: Asking,
     silences: Silences,
     /// Links over which a replica said that a newer view excludes this primary.
     fence_notices: Vec<(LinkId, Generation)>,
@@ -52,8 +55,7 @@ impl Views {
         Self {
             view: None,
             adoption: Adoption::new(now),
-            edits: Edits::default(),
-            calls: Calls::new(now),
+            asking: Asking::new(now),
             silences: Silences::default(),
             fence_notices: Vec::new(),
         }
@@ -120,23 +122,23 @@ impl Views {
     /// What the coordinator is asked.
     #[inline]
     pub fn calls(&self) -> &Calls {
-        &self.calls
+        &self.asking.calls
     }
 
     /// What is wanted that the coordinator is not asked for at present.
     #[inline]
     pub fn edits(&self) -> &Edits {
-        &self.edits
+        &self.asking.edits
     }
 
     /// Asks for a change of the view. Asking twice is asking once.
     pub fn edit(&mut self, edit: Edit) {
-        self.edits.want(edit);
+        self.asking.edits.want(edit);
     }
 
     /// An operator wants a change of the view, and an answer.
     pub fn edit_for(&mut self, command: CommandId, edit: Edit, now: Instant) {
-        self.edits.want_for(command, edit, now);
+        self.asking.edit_for(command, edit, now);
     }
 
     /// A member should leave. It does if the mirror can go on without it.
@@ -147,24 +149,24 @@ impl Views {
             }
             _ => ReplicaState::Stale,
         };
-        if self.is_member(replica) && !self.edits.have_leave(replica) {
+        if self.is_member(replica) && !self.asking.edits.have_leave(replica) {
             self.edit(Edit::Leave { replica, state, cause });
         }
     }
 
     /// The view is to be read as soon as no call is under way.
     pub fn read_soon(&mut self) {
-        self.calls.read_soon();
+        self.asking.calls.read_soon();
     }
 
     /// The view is to be read at this moment, and nothing asked before.
     pub fn read_at(&mut self, at: Instant) {
-        self.calls.read_at(at);
+        self.asking.calls.read_at(at);
     }
 
     /// A replica tells of a view of this generation.
     pub fn hear_of(&mut self, generation: Generation) {
-        self.calls.hear_of(generation);
+        self.asking.calls.hear_of(generation);
     }
 
     /// A replica says that a newer view excludes this primary.
@@ -172,7 +174,7 @@ impl Views {
         if generation > self.generation() {
             self.fence_notices.retain(|(other, _)| *other != link);
             self.fence_notices.push((link, generation));
-            self.calls.hear_of(generation);
+            self.asking.calls.hear_of(generation);
         }
     }
 
@@ -181,10 +183,14 @@ impl Views {
         core::mem::take(&mut self.fence_notices)
     }
 
+    /// Answers commands that have waited for the coordinator for too long.
+    pub fn give_up_commands<P>(&mut self, cx: &mut Context<'_, P>) {
+        self.asking.give_up_commands(cx);
+    }
+
     /// The commands that wait for the coordinator.
     pub fn commands(&self) -> Vec<CommandId> {
-        let pending = self.edits.iter().chain(self.calls.edits());
-        pending.filter_map(|pending| pending.command()).collect()
+        self.asking.commands()
     }
 
     /// The view, for tests to break.
@@ -201,17 +207,15 @@ impl Views {
 
     /// The primary has ended.
     pub fn forget(&mut self) {
-        self.edits = Edits::default();
+        self.asking.forget();
         self.adoption.forget();
         self.silences.forget();
-        self.calls.forget();
     }
 
     /// Panics if a replica is awaited that takes no part, a newer view is not read, or what is
     /// wanted or counted contradicts itself.
     pub fn check_invariants(&self, me: PrimaryId, now: Instant) {
-        self.calls.check_invariants(now, self.generation());
-        self.edits.check_invariants(me, self.calls.edits());
+        self.asking.check_invariants(me, now, self.generation());
         self.silences.check_invariants(me, now);
         self.adoption.check_invariants(|id| self.is_member(id));
     }

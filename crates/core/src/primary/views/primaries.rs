@@ -41,7 +41,7 @@ impl Views {
             Edit::Evict(id) => id.node != me.node && !silent.contains(&id),
             _ => false,
         };
-        self.edits.withdraw(is_heard);
+        self.asking.edits.withdraw(is_heard);
         for id in silent {
             // An older one there has ended, or had been silent when this one joined.
             if id.node == me.node || self.silences.of(id) >= patience {
