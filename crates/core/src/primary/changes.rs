@@ -20,7 +20,8 @@ impl<P: Payload> Primary<P> {
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),
             Command::Verify { repair, source } => {
-                self.scrub.begin_verify(&self.views, cx.now, repair, source);
+                let total = self.views.view().map_or(0, |view| view.geometry.size);
+                self.scrub.begin_verify(cx.now, total, repair, source);
                 return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
             }
             Command::StopVerify => {

@@ -7,10 +7,19 @@ use super::{Io, Lower};
 use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::primary::Context;
+use crate::time::Instant;
 
 impl<P: Payload> Io<P> {
+    /// No request may be served yet: all wait for the attach, however long it takes.
+    pub fn watch_start(&mut self, now: Instant) {
+        self.requests.wait_for_start(now);
+    }
+
     /// Follows what requests wait for, and ends waits that took too long.
     pub fn watch_obstacle(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
+        if !cx.stage.is_acting() {
+            return self.watch_start(cx.now);
+        }
         match self.requests.follow_obstacle(cx, lower) {
             None => {}
             Some(Overdue::All(error)) => self.fail_requests(cx, error),

@@ -229,11 +229,11 @@ impl Verify {
 }
 
 impl Scrub {
-    /// Begins a verify. One that runs goes on.
+    /// Begins a verify of so many bytes; 0 if they are not known yet. One that runs goes on.
     pub fn begin_verify(
         &mut self,
-        views: &Views,
         now: Instant,
+        total: u64,
         repairs: bool,
         source: Option<ReplicaId>,
     ) {
@@ -241,7 +241,6 @@ impl Scrub {
             (verify.status.repairs, verify.source) = (repairs, source);
             return;
         }
-        let total = views.view().map_or(0, |view| view.geometry.size);
         let status = VerifyStatus::new(now, repairs, total);
         self.verify = Some(Verify { status, source, pace: Pace::new(now) });
     }

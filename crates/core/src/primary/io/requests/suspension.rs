@@ -75,6 +75,12 @@ impl Suspension {
         self.present.as_ref().map_or(Duration::ZERO, |s| now.since(s.wait.counted_from))
     }
 
+    /// Nothing is served before the attach is over.
+    pub fn wait_for_start(&mut self, now: Instant) {
+        let (why, wait) = (Waiting::Start, Wait { since: now, counted_from: now });
+        self.present.get_or_insert(Suspended { why, wait, asked_at: now, failing: None });
+    }
+
     /// There is an obstacle, or another one than before.
     pub fn begin(&mut self, why: Waiting, waiters: Waiters, now: Instant) {
         let before = self.present.take().filter(|s| s.why != Waiting::Start);

@@ -7,8 +7,9 @@ use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::primary::io::Lower;
 use crate::primary::membership::peer::Peer;
-use crate::primary::{Context, Note, Stage, Waiting};
+use crate::primary::{Context, Note, Waiting};
 use crate::settings::NoDataPolicy;
+use crate::time::Instant;
 use core::time::Duration;
 
 /// Which requests have waited for too long, and fail.
@@ -21,11 +22,13 @@ pub(in crate::primary::io) enum Overdue {
 }
 
 impl<P: Payload> Requests<P> {
+    /// Requests wait for the attach.
+    pub fn wait_for_start(&mut self, now: Instant) {
+        self.suspension.wait_for_start(now);
+    }
+
     /// What keeps requests from being served, if anything does.
     fn obstacle(&self, cx: &Context<'_, P>, lower: &Lower<'_>) -> Option<Waiting> {
-        if matches!(cx.stage, Stage::Idle | Stage::Starting) {
-            return Some(Waiting::Start);
-        }
         let healthy = |id| lower.peers.known(id).is_some_and(Peer::is_healthy);
         let without = lower
             .peers
