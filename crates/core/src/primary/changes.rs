@@ -5,35 +5,54 @@ use super::membership::Lacking;
 use super::membership::peer::Peer;
 use super::views::edits::Edit;
 use super::views::{Answer, Installed, Newest};
-use super::{Command, Context, CoordinatorAnswer, EndReason, Note, Phase, Primary, PrimaryEffect};
+use super::{Command, Context, CoordinatorAnswer, EndReason, Informed, Note, Phase, PrimaryEffect};
 use crate::ids::*;
 use crate::payload::Payload;
 use crate::view::{Cause, ReplicaState, View};
 
-impl<P: Payload> Primary<P> {
-    pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
+/// What an operator's command is: a change of the view, or something for this primary alone.
+#[derive(Debug)]
+pub(super) enum Order {
+    Edit(Edit),
+    Verify { repair: bool, source: Option<ReplicaId> },
+    StopVerify,
+    Detach,
+}
+
+impl From<Command> for Order {
+    fn from(command: Command) -> Self {
         let faulty = |replica, cause| Edit::Leave { replica, state: ReplicaState::Faulty, cause };
-        let edit = match command {
+        Self::Edit(match command {
             Command::Fail(replica) => faulty(replica, Cause::Operator),
             Command::FailDisk(replica) => faulty(replica, Cause::Medium),
             Command::Remove(replica) => Edit::Remove(replica),
             Command::ReAdd(replica) => Edit::ReAdd(replica),
             Command::Change(change) => Edit::Change(change),
-            Command::Verify { repair, source } => {
-                let total = self.views.view().map_or(0, |view| view.geometry.size);
-                self.scrub.begin_verify(cx.now, total, repair, source);
-                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
-            }
-            Command::StopVerify => {
-                self.scrub.stop_verify(cx.now);
-                return cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
-            }
             Command::Add(new) => Edit::Add(new),
             Command::Retire(replica) => Edit::Retire(replica),
             Command::Grow(size) => Edit::Grow(size),
-            Command::Detach => return self.begin_detach(cx, id),
-        };
-        self.views.edit_for(id, edit, cx.now);
+            Command::Verify { repair, source } => return Self::Verify { repair, source },
+            Command::StopVerify => return Self::StopVerify,
+            Command::Detach => return Self::Detach,
+        })
+    }
+}
+
+impl<P: Payload> Informed<P> {
+    pub(super) fn command(&mut self, cx: &mut Context<'_, P>, id: CommandId, command: Command) {
+        match Order::from(command) {
+            Order::Edit(edit) => self.views.edit_for(id, edit, cx.now),
+            Order::Verify { repair, source } => {
+                let total = self.views.view().map_or(0, |view| view.geometry.size);
+                self.scrub.begin_verify(cx.now, total, repair, source);
+                cx.command_done(id, Ok(()));
+            }
+            Order::StopVerify => {
+                self.scrub.stop_verify(cx.now);
+                cx.command_done(id, Ok(()));
+            }
+            Order::Detach => self.begin_detach(cx, id),
+        }
     }
 
     /// Starts the next call to the coordinator, if one is wanted.

@@ -2,7 +2,7 @@
 
 use super::io::{Origin, RequestNumber};
 use super::views::edits::Edit;
-use super::{CommandError, Context, EndReason, Phase, Primary, PrimaryEffect};
+use super::{CommandError, Context, EndReason, Informed, Phase, PrimaryEffect};
 use crate::ids::*;
 use crate::message::Message;
 use crate::operation::{Operation, RequestError};
@@ -30,7 +30,27 @@ enum DetachPhase {
     GivingUp,
 }
 
-impl<P: Payload> Primary<P> {
+impl EndReason {
+    /// What requests fail with by this end.
+    pub(super) const fn error(self) -> RequestError {
+        match self {
+            Self::Fenced | Self::Evicted => RequestError::Fenced,
+            Self::LostWrites => RequestError::LostWrites,
+            Self::NoData | Self::StaleClone(_) => RequestError::NoData,
+            Self::NoCoordinator => RequestError::NoCoordinator,
+            Self::Detached
+            | Self::DetachedUnclean
+            | Self::NoVolume
+            | Self::Unconfirmed(_)
+            | Self::NotReached(_)
+            | Self::TooManyPrimaries
+            | Self::PredecessorLives
+            | Self::CoordinatorBehind => RequestError::Detached,
+        }
+    }
+}
+
+impl<P: Payload> Informed<P> {
     pub(super) fn begin_detach(&mut self, cx: &mut Context<'_, P>, command: CommandId) {
         match &self.phase {
             Phase::Serving => {
@@ -39,12 +59,9 @@ impl<P: Payload> Primary<P> {
                 let detaching = Detaching { command, since: cx.now, phase: DetachPhase::Draining };
                 self.enter(cx, Phase::Detaching(detaching));
             }
-            Phase::Detaching(_) => {
-                let result = Err(CommandError::Ended);
-                cx.effects.push(PrimaryEffect::CommandDone { id: command, result });
-            }
-            Phase::Idle | Phase::Starting(_) | Phase::Ended => {
-                cx.effects.push(PrimaryEffect::CommandDone { id: command, result: Ok(()) });
+            Phase::Detaching(_) => cx.command_done(command, Err(CommandError::Ended)),
+            Phase::Starting(_) | Phase::Ended => {
+                cx.command_done(command, Ok(()));
                 self.end(cx, EndReason::DetachedUnclean);
             }
         }
@@ -60,7 +77,7 @@ impl<P: Payload> Primary<P> {
         let Phase::Detaching(detaching) = &self.phase else {
             return; // Nobody has asked for it.
         };
-        let late = cx.now.since(detaching.since) >= self.config.settings.deadline * PATIENCE;
+        let late = cx.now.since(detaching.since) >= cx.config.settings.deadline * PATIENCE;
         if self.views.has_given_up(&cx.config) && (self.views.adoption().is_over() || late) {
             return self.end(cx, EndReason::Detached);
         }
@@ -97,29 +114,14 @@ impl<P: Payload> Primary<P> {
         if matches!(self.phase, Phase::Ended) {
             return; // What ended it first is the reason.
         }
-        let error = match reason {
-            EndReason::Fenced | EndReason::Evicted => RequestError::Fenced,
-            EndReason::LostWrites => RequestError::LostWrites,
-            EndReason::NoData | EndReason::StaleClone(_) => RequestError::NoData,
-            EndReason::NoCoordinator => RequestError::NoCoordinator,
-            EndReason::Detached
-            | EndReason::DetachedUnclean
-            | EndReason::NoVolume
-            | EndReason::Unconfirmed(_)
-            | EndReason::NotReached(_)
-            | EndReason::TooManyPrimaries
-            | EndReason::PredecessorLives
-            | EndReason::CoordinatorBehind => RequestError::Detached,
-        };
-        self.io.fail_requests(cx, error);
+        self.io.fail_requests(cx, reason.error());
         let unfinished: Vec<_> =
             self.views.commands().into_iter().chain(self.io.commands()).collect();
         for id in unfinished {
-            let result = Err(CommandError::Ended);
-            cx.effects.push(PrimaryEffect::CommandDone { id, result });
+            cx.command_done(id, Err(CommandError::Ended));
         }
-        if let Phase::Detaching(Detaching { command: id, .. }) = self.phase {
-            cx.effects.push(PrimaryEffect::CommandDone { id, result: Ok(()) });
+        if let Phase::Detaching(Detaching { command, .. }) = self.phase {
+            cx.command_done(command, Ok(()));
         }
         for (link, generation) in self.views.take_fence_notices() {
             if self.membership.at(link).is_some() {

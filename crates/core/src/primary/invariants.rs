@@ -3,7 +3,7 @@
 //! tests and under the fuzzers. The labels are those of `docs/rules.md`.
 
 use super::membership::peer::Peer;
-use super::{Phase, Primary};
+use super::{Informed, Phase, Primary, PrimaryConfig, State};
 use crate::payload::Payload;
 use crate::time::Instant;
 use crate::view::View;
@@ -11,64 +11,69 @@ use crate::view::View;
 impl<P: Payload> Primary<P> {
     /// Panics if an invariant of this machine, or of one of its parts, does not hold.
     pub(super) fn check_invariants(&self, now: Instant) {
+        let grace = self.config.settings.reconnect_grace;
+        let longest = match &self.state {
+            State::Unread(unread) => {
+                unread.check_invariants();
+                grace
+            }
+            State::Informed(informed) => {
+                informed.check_invariants(&self.config, now);
+                grace.max(informed.views.lease().time() / 4)
+            }
+            State::Over => return,
+        };
+        // No wait is without a moment at which it is looked at again.
+        let is_awake = self.next_wakeup().is_none() || self.clock.tick_at <= now + longest;
+        assert!(is_awake, "I11: nothing wakes it up");
+    }
+}
+
+impl<P: Payload> Informed<P> {
+    fn check_invariants(&self, config: &PrimaryConfig, now: Instant) {
         if matches!(self.phase, Phase::Ended) {
             return self.io.check_answered();
         }
-        self.check_phase();
+        self.check_phase(config);
         self.scrub.check_invariants(&self.io);
-        self.check_waits(now);
         self.io.check_invariants(&self.membership, &self.views);
         // Until it serves it knows of replicas by older views, and waits for confirmations of
         // others.
         if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, self.views.view())
         {
-            self.views.check_invariants(self.config.id, now);
-            self.check_mirrors(view);
+            self.views.check_invariants(config.id, now);
+            self.check_mirrors(config, view);
             self.membership.values().for_each(|peer| check_peer(view, peer));
         }
         self.membership.check_invariants();
-        self.membership.values().for_each(|peer| peer.check_speed(&self.config.settings.lag));
+        self.membership.values().for_each(|peer| peer.check_speed(&config.settings.lag));
     }
 
     /// Who serves is a primary of the view; before anybody does, only those have to adopt it that
     /// confirm an assembly.
-    fn check_phase(&self) {
-        let Some(view) = self.views.view() else {
-            return assert!(self.has_begun_nothing(), "W3: it does something without a view");
-        };
+    fn check_phase(&self, config: &PrimaryConfig) {
+        let Some(view) = self.views.view() else { return };
         match self.phase {
-            Phase::Idle | Phase::Starting(_) => {
+            Phase::Starting(_) => {
                 let counts = |id| view.unconfirmed().any(|unconfirmed| unconfirmed == id);
                 let all_count = self.views.adoption().awaited().iter().all(|id| counts(*id));
                 assert!(all_count, "V7: it waits for the confirmation of one that did not count");
                 assert!(self.io.is_over(), "W3: something is done before it is a primary");
             }
             Phase::Serving => {
-                let is_primary = view.has_primary(self.config.id);
+                let is_primary = view.has_primary(config.id);
                 assert!(is_primary, "V5: it serves, and is no primary of the view");
             }
             Phase::Detaching(_) | Phase::Ended => {}
         }
     }
 
-    fn has_begun_nothing(&self) -> bool {
-        let is_early = matches!(self.phase, Phase::Idle | Phase::Starting(_));
-        is_early && self.io.is_over() && self.membership.values().next().is_none()
-    }
-
-    /// No wait is without a moment at which it is looked at again.
-    fn check_waits(&self, now: Instant) {
-        let longest = (self.views.lease().time() / 4).max(self.config.settings.reconnect_grace);
-        let is_awake = self.clock.tick_at <= now + longest;
-        assert!(matches!(self.phase, Phase::Idle) || is_awake, "I11: nothing wakes it up");
-    }
-
     /// The sets by which answers are counted are those of the view.
-    fn check_mirrors(&self, view: &View) {
+    fn check_mirrors(&self, config: &PrimaryConfig, view: &View) {
         let mirrors = self.membership.mirrors();
         assert!(mirrors.len() == view.mirrors.len(), "I4: mirrors are not those of the view");
         for (peers, record) in mirrors.iter().zip(&view.mirrors) {
-            peers.check_invariants(record, self.config.id.node);
+            peers.check_invariants(record, config.id.node);
         }
     }
 }

@@ -18,6 +18,7 @@
 
 mod changes;
 mod end;
+mod informed;
 mod interface;
 mod invariants;
 mod io;
@@ -26,14 +27,16 @@ mod scrub;
 mod sessions;
 mod start;
 mod status;
+mod unread;
 mod views;
 
 pub use self::scrub::verify::{Covered, VerifyState, VerifyStatus, Wrong, WrongRange};
 pub use interface::*;
 
-use self::io::{Asked, Client, Io, Lower, Origin};
+use self::io::Io;
 use self::membership::Membership;
 use self::scrub::Scrub;
+use self::unread::Unread;
 use self::views::Views;
 use self::views::takeover::Gathering;
 use crate::ids::*;
@@ -42,7 +45,6 @@ use crate::operation::RequestError;
 use crate::payload::Payload;
 use crate::time::Instant;
 use core::ops::ControlFlow;
-use core::time::Duration;
 use std::rc::Rc;
 
 /// Runs the mirrors of one attached volume. See the module's documentation.
@@ -50,12 +52,8 @@ use std::rc::Rc;
 pub struct Primary<P> {
     /// Shared with the [`Context`] of each step: to copy it would cost as much as a short step.
     config: Rc<PrimaryConfig>,
-    phase: Phase,
-    membership: Membership,
-    views: Views,
-    io: Io<P>,
-    scrub: Scrub,
     clock: Clock,
+    state: State<P>,
 }
 
 /// When this primary looks at everything again, and the numbers that it gives.
@@ -65,9 +63,29 @@ struct Clock {
     last_number: u64,
 }
 
+/// Whether a primary has a view.
+#[derive(Debug)]
+enum State<P> {
+    /// It has read none yet.
+    Unread(Box<Unread<P>>),
+    /// It has read one, and has one from then on.
+    Informed(Box<Informed<P>>),
+    /// It has ended before it read one.
+    Over,
+}
+
+/// A primary that has a view.
+#[derive(Debug)]
+struct Informed<P> {
+    phase: Phase,
+    membership: Membership,
+    views: Views,
+    io: Io<P>,
+    scrub: Scrub,
+}
+
 #[derive(Debug)]
 enum Phase {
-    Idle,
     Starting(Gathering),
     Serving,
     Detaching(end::Detaching),
@@ -77,7 +95,7 @@ enum Phase {
 /// How far a primary is, for whoever only asks that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    Idle,
+    /// It has not taken office yet.
     Starting,
     Serving,
     Detaching,
@@ -88,7 +106,6 @@ impl Phase {
     #[inline]
     fn stage(&self) -> Stage {
         match self {
-            Self::Idle => Stage::Idle,
             Self::Starting(_) => Stage::Starting,
             Self::Serving => Stage::Serving,
             Self::Detaching(_) => Stage::Detaching,
@@ -136,6 +153,10 @@ impl<P> Context<'_, P> {
         self.effects.push(PrimaryEffect::Send { link, message, payload });
     }
 
+    fn command_done(&mut self, id: CommandId, result: Result<(), CommandError>) {
+        self.effects.push(PrimaryEffect::CommandDone { id, result });
+    }
+
     fn note(&mut self, note: Note) {
         self.effects.push(PrimaryEffect::Note(note));
     }
@@ -147,12 +168,8 @@ impl<P: Payload> Primary<P> {
     pub fn new(config: PrimaryConfig, now: Instant) -> Self {
         Self {
             config: Rc::new(config),
-            phase: Phase::Idle,
-            membership: Membership::new(now),
-            views: Views::new(now),
-            io: Io::new(now),
-            scrub: Scrub::default(),
             clock: Clock { tick_at: now, last_number: 0 },
+            state: State::Unread(Box::new(Unread::new(now))),
         }
     }
 
@@ -164,233 +181,61 @@ impl<P: Payload> Primary<P> {
         effects: &mut Vec<PrimaryEffect<P>>,
     ) {
         let cx = &mut self.context(now, effects);
-        if cx.stage == Stage::Ended {
-            return Self::step_after_end(cx, event);
+        match &mut self.state {
+            State::Informed(informed) => informed.step(cx, event),
+            State::Unread(_) => self.step_unread(cx, event),
+            State::Over => answer_after_end(cx, event),
         }
-        match event {
-            PrimaryEvent::Start => self.start(cx),
-            PrimaryEvent::Request { request, host, path, operation } => {
-                let client = Client { request, since: cx.now };
-                let (io, lower) = &mut self.io();
-                io.request(cx, lower, Asked { client, origin: Origin { host, path }, operation });
-            }
-            PrimaryEvent::Cancel { request } => {
-                let (io, lower) = &mut self.io();
-                io.cancel(cx, lower, request);
-            }
-            PrimaryEvent::Drain { path } => {
-                let (io, lower) = &mut self.io();
-                io.drain_path(cx, lower, path);
-            }
-            PrimaryEvent::LinkUp { replica, link } => self.link_up(cx, replica, link),
-            PrimaryEvent::LinkDown { replica, link } => self.link_down(cx, replica, link),
-            PrimaryEvent::Message { link, message, payload } => {
-                self.message(cx, link, message, payload);
-            }
-            PrimaryEvent::Coordinator { call, answer } => self.coordinator(cx, call, answer),
-            PrimaryEvent::Command { id, command } => self.command(cx, id, command),
-            PrimaryEvent::Tick => {}
-        }
-        self.run_to_fixpoint(cx);
         self.clock = cx.clock;
         if cfg!(debug_assertions) {
             self.check_invariants(cx.now);
         }
     }
 
+    fn step_unread(&mut self, cx: &mut Context<'_, P>, event: PrimaryEvent<P>) {
+        if let State::Unread(unread) = core::mem::replace(&mut self.state, State::Over) {
+            self.state = unread.step(cx, event);
+        }
+    }
+
     fn context<'a>(&self, now: Instant, effects: &'a mut Vec<PrimaryEffect<P>>) -> Context<'a, P> {
-        let (config, stage, clock) = (Rc::clone(&self.config), self.phase.stage(), self.clock);
-        Context { now, config, stage, clock, effects }
-    }
-
-    /// From now on it is this far.
-    fn enter(&mut self, cx: &mut Context<'_, P>, phase: Phase) {
-        cx.stage = phase.stage();
-        self.phase = phase;
-    }
-
-    /// An ended primary answers, so that nobody waits, and does nothing else.
-    fn step_after_end(cx: &mut Context<'_, P>, event: PrimaryEvent<P>) {
-        match event {
-            PrimaryEvent::Request { request, .. } => {
-                let result = Err(RequestError::Detached);
-                cx.effects.push(PrimaryEffect::Reply { request, result });
-            }
-            PrimaryEvent::Command { id, .. } => {
-                let result = Err(CommandError::Ended);
-                cx.effects.push(PrimaryEffect::CommandDone { id, result });
-            }
-            PrimaryEvent::LinkUp { link, .. } => {
-                cx.effects.push(PrimaryEffect::Disconnect { link });
-            }
-            _ => {}
-        }
-    }
-
-    /// What clients have under way, and what that uses.
-    #[inline]
-    fn io(&mut self) -> (&mut Io<P>, Lower<'_>) {
-        (&mut self.io, Lower { peers: &mut self.membership, views: &mut self.views })
-    }
-
-    /// All rooms, the highest first.
-    #[inline]
-    fn rooms(&mut self) -> (&mut Scrub, &mut Io<P>, Lower<'_>) {
-        let lower = Lower { peers: &mut self.membership, views: &mut self.views };
-        (&mut self.scrub, &mut self.io, lower)
-    }
-
-    /// Ends if that follows from what was just done.
-    #[inline]
-    fn follow(&mut self, cx: &mut Context<'_, P>, flow: Flow) {
-        if let ControlFlow::Break(reason) = flow {
-            self.end(cx, reason);
-        }
-    }
-
-    /// Brings everything as far as it goes after an event.
-    fn run_to_fixpoint(&mut self, cx: &mut Context<'_, P>) {
-        if cx.now >= cx.clock.tick_at {
-            self.tick(cx);
-        }
-        self.advance_start(cx);
-        let (io, lower) = &mut self.io();
-        io.tell_finished(cx, lower);
-        self.advance_change(cx);
-        let (io, lower) = &mut self.io();
-        io.place_reads(cx, lower);
-        self.dispatch_ready(cx);
-        self.advance_check(cx);
-        let (io, lower) = &mut self.io();
-        io.advance_cluster_locks(cx, lower);
-        io.tell_drained(cx);
-        self.advance_detach(cx);
-        let (scrub, io, lower) = &mut self.rooms();
-        scrub.take_findings(io, lower);
-        if cx.stage == Stage::Ended {
-            self.release_everything();
-        }
-    }
-
-    /// Takes the check under way as far as it goes, or begins the next one.
-    fn advance_check(&mut self, cx: &mut Context<'_, P>) {
-        let (scrub, io, lower) = &mut self.rooms();
-        if scrub.advance(cx, io, lower) {
-            self.dispatch_ready(cx);
-        }
-    }
-
-    /// Sends what has its range, and goes on with the check that has.
-    fn dispatch_ready(&mut self, cx: &mut Context<'_, P>) {
-        loop {
-            let (scrub, io, lower) = &mut self.rooms();
-            match io.dispatch_ready(cx, lower) {
-                Some(number) => scrub.locked(cx, io, lower, number),
-                None => return,
-            }
-        }
-    }
-
-    /// What depends on time alone.
-    fn tick(&mut self, cx: &mut Context<'_, P>) {
-        self.views.notice_own_pause(cx, &mut self.membership);
-        self.watch_peers(cx);
-        if cx.stage == Stage::Ended {
-            return; // The last replica of a mirror has lost what was acknowledged.
-        }
-        self.views.watch_primaries(cx, &self.membership);
-        let (io, lower) = &mut self.io();
-        io.watch_obstacle(cx, lower);
-        lower.views.give_up_commands(cx);
-        io.give_up_clearing(cx);
-        io.watch_stability(cx, lower);
-        self.watch_speed(cx);
-        let settings = &self.config.settings;
-        let is_idle = self.io.are_parts_over()
-            && self.views.adoption().is_over()
-            && !self.views.calls().is_under_way()
-            && self.views.edits().is_empty()
-            && matches!(self.phase, Phase::Serving)
-            && self
-                .membership
-                .values()
-                .all(|peer| peer.is_quiet() || self.views.is_idle_spare(peer.id()));
-        let pause =
-            if is_idle { self.views.lease().time() / 4 } else { settings.reconnect_grace / 4 };
-        let tick_at = cx.now + pause.max(Duration::from_millis(1));
-        // Idle volumes tick together, a little earlier: a node that has many wakes up once for all.
-        cx.clock.tick_at = if is_idle { tick_at.earlier_multiple_of(pause / 4) } else { tick_at };
+        let stage = match &self.state {
+            State::Unread(_) => Stage::Starting,
+            State::Informed(informed) => informed.phase.stage(),
+            State::Over => Stage::Ended,
+        };
+        Context { now, config: Rc::clone(&self.config), stage, clock: self.clock, effects }
     }
 
     /// When [`PrimaryEvent::Tick`] is due, if nothing else happens before. Ask after each step.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Idle | Phase::Ended => None,
-            _ => self.scrub.next_wakeup().into_iter().chain([self.clock.tick_at]).min(),
+        match &self.state {
+            State::Unread(unread) => unread.is_started().then_some(self.clock.tick_at),
+            State::Informed(informed) => informed.next_wakeup(self.clock.tick_at),
+            State::Over => None,
         }
     }
 
-    fn message(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        link: LinkId,
-        message: Message,
-        payload: Option<P>,
-    ) {
-        let Some(replica) = self.membership.at(link) else {
-            return; // The link was closed from here.
-        };
-        match message {
-            Message::SessionOpened { session, report } => {
-                self.session_opened(cx, (replica, link), session, report);
-            }
-            Message::Adopted { generation } => self.adopted(cx, replica, generation),
-            Message::Refused { adopted, sequence } => {
-                let (io, lower) = &mut self.io();
-                sequence.into_iter().for_each(|it| io.part_refused(lower, replica, it, adopted));
-                lower.views.refused(lower.peers, replica, adopted, sequence);
-            }
-            Message::Fenced { generation } => self.views.fenced(link, generation),
-            Message::RebuildDone { generation } => {
-                self.views.rebuild_done(&self.membership, replica, generation);
-            }
-            Message::Received { .. }
-            | Message::Done { .. }
-            | Message::Data { .. }
-            | Message::Digests { .. }
-            | Message::Extents { .. }
-            | Message::Pong { .. }
-            | Message::DiskFailed { .. }
-            | Message::Drain { .. }
-            | Message::ClusterLock { .. }
-            | Message::Granted { .. }
-            | Message::LogFilling { .. }
-            | Message::RebuildProgress { .. }
-            | Message::RebuildCopied { .. } => {
-                let (io, lower) = &mut self.io();
-                let flow = io.message(cx, lower, (replica, link), message, payload);
-                self.follow(cx, flow);
-            }
-            // Only a primary or a rebuilding replica says these.
-            Message::OpenSession { .. }
-            | Message::Adopt { .. }
-            | Message::Write { .. }
-            | Message::Zero { .. }
-            | Message::Read { .. }
-            | Message::Digest { .. }
-            | Message::Flush { .. }
-            | Message::Map { .. }
-            | Message::Ping { .. }
-            | Message::FenceConfirmed { .. }
-            | Message::Drained { .. }
-            | Message::Copy { .. }
-            | Message::Copied { .. }
-            | Message::Stable { .. }
-            | Message::AskMissing { .. }
-            | Message::MissingBlocks { .. }
-            | Message::ClearBits { .. }
-            | Message::WritesFinished { .. } => self.drop_link(cx, link),
+    /// What it is once it has a view, for tests to break.
+    #[cfg(test)]
+    fn informed(&mut self) -> &mut Informed<P> {
+        let State::Informed(informed) = &mut self.state else { panic!("it has no view") };
+        informed
+    }
+}
+
+/// An ended primary answers, so that nobody waits, and does nothing else.
+fn answer_after_end<P>(cx: &mut Context<'_, P>, event: PrimaryEvent<P>) {
+    match event {
+        PrimaryEvent::Request { request, .. } => {
+            let result = Err(RequestError::Detached);
+            cx.effects.push(PrimaryEffect::Reply { request, result });
         }
+        PrimaryEvent::Command { id, .. } => cx.command_done(id, Err(CommandError::Ended)),
+        PrimaryEvent::LinkUp { link, .. } => {
+            cx.effects.push(PrimaryEffect::Disconnect { link });
+        }
+        _ => {}
     }
 }

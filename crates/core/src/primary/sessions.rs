@@ -1,7 +1,7 @@
 //! Sessions with replicas: made, watched, lost and made again; and the lease that the replicas'
 //! answers grant (rules W2, W5, V3).
 
-use super::{Context, Note, Phase, Primary, PrimaryEffect};
+use super::{Context, Informed, Note, Phase, PrimaryEffect};
 use crate::ids::*;
 use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
@@ -11,13 +11,13 @@ use crate::primary::views::edits::Edit;
 use crate::time::Instant;
 use crate::view::{Cause, ReplicaState};
 
-impl<P: Payload> Primary<P> {
+impl<P: Payload> Informed<P> {
     pub(super) fn link_up(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
         let named_incarnations = self.views.named_incarnations(&self.membership, replica);
         let Some(session) = self.membership.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
-        let opener = Opener::Primary(self.config.id);
+        let opener = Opener::Primary(cx.config.id);
         cx.send(link, Message::OpenSession { session, opener, named_incarnations }, None);
     }
 
@@ -65,7 +65,7 @@ impl<P: Payload> Primary<P> {
     }
 
     fn connect_failed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let longest = self.config.settings.retry_pause.1;
+        let longest = cx.config.settings.retry_pause.1;
         let Some(peer) = self.membership.get_mut(&replica) else {
             return; // It was removed from the volume meanwhile.
         };
@@ -147,7 +147,7 @@ impl<P: Payload> Primary<P> {
 
     /// The same incarnation of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let shortest_pause = self.config.settings.retry_pause.0;
+        let shortest_pause = cx.config.settings.retry_pause.0;
         self.membership.known_mut(replica).into_iter().for_each(|peer| peer.resume(shortest_pause));
         if self.views.adoption().awaits(replica) {
             self.views.send_adopt(cx, &self.membership, replica);
@@ -263,9 +263,7 @@ impl<P: Payload> Primary<P> {
             Session::Down if wanted && cx.now >= peer.retry_at() => {
                 self.membership.connect(cx, replica)
             }
-            Session::Opening(link, since)
-                if cx.now.since(since) >= self.config.settings.deadline =>
-            {
+            Session::Opening(link, since) if cx.now.since(since) >= cx.config.settings.deadline => {
                 self.drop_link(cx, link);
             }
             _ => {}
@@ -273,9 +271,9 @@ impl<P: Payload> Primary<P> {
     }
 
     fn watch_member(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let grace = self.config.settings.reconnect_grace;
-        let is_late = self.is_late(replica, cx.now, 1);
-        if self.is_late(replica, cx.now, 2)
+        let grace = cx.config.settings.reconnect_grace;
+        let is_late = self.is_late(cx, replica, 1);
+        if self.is_late(cx, replica, 2)
             && let Some(link) = self.membership.known(replica).and_then(Peer::open_link)
         {
             // It could not be dropped. Perhaps only the connection is dead.
@@ -313,16 +311,17 @@ impl<P: Payload> Primary<P> {
     }
 
     /// Whether a replica has left anything unanswered for longer than so many deadlines.
-    fn is_late(&self, replica: ReplicaId, now: Instant, deadlines: u32) -> bool {
+    fn is_late(&self, cx: &Context<'_, P>, replica: ReplicaId, deadlines: u32) -> bool {
         let Some(peer) = self.membership.known(replica) else { return false };
-        let waited = |since: Instant| peer.waited(since, now);
+        let waited = |since: Instant| peer.waited(since, cx.now);
+        let deadline = cx.config.settings.deadline;
         if self.views.adoption().awaits(replica) {
             // Until it has adopted the view it carries out nothing, and refuses what it had not
             // begun.
             return waited(self.views.adoption().since())
-                >= self.views.adoption().deadline(self.config.settings.deadline) * deadlines;
+                >= self.views.adoption().deadline(deadline) * deadlines;
         }
-        let overdue = |since: Instant| waited(since) >= self.config.settings.deadline * deadlines;
+        let overdue = |since: Instant| waited(since) >= deadline * deadlines;
         peer.session().pinged_at().is_some_and(overdue)
             || self.io.leaves_unanswered(peer.mirror(), peer.bit(), overdue)
     }

@@ -5,34 +5,29 @@
 use core::time::Duration;
 
 use super::membership::peer::Session;
-use super::views::takeover::Gathering;
-use super::{Context, EndReason, Phase, Primary, PrimaryEffect};
+use super::{Context, EndReason, Informed, Phase, PrimaryEffect};
 use crate::payload::Payload;
 use crate::view::{Cause, ReplicaRecord, ReplicaState, View};
 
-impl<P: Payload> Primary<P> {
-    pub(super) fn start(&mut self, cx: &mut Context<'_, P>) {
-        if !matches!(self.phase, Phase::Idle) {
-            return; // It has been started before.
-        }
-        self.enter(cx, Phase::Starting(Gathering::new(cx.now)));
-        self.views.call_read(cx);
-    }
-
-    /// The view was read: reach its in-sync replicas.
+impl<P: Payload> Informed<P> {
+    /// The view was read again.
     pub(super) fn gather(&mut self, cx: &mut Context<'_, P>, view: View) {
-        let is_needed =
-            |r: &ReplicaRecord| r.state == ReplicaState::InSync || r.cause == Cause::Unconfirmed;
-        let needed: Vec<_> =
-            view.replicas().filter(|(_, r)| is_needed(r)).map(|(_, r)| r.id).collect();
         let is_first_of_epoch = self.views.gathered(cx, &mut self.membership, view);
         if let Phase::Starting(gathering) = &mut self.phase {
             gathering.read(is_first_of_epoch, cx.now);
         }
-        for replica in needed {
-            let peer = self.membership.known(replica);
+        self.reach_needed(cx);
+    }
+
+    /// Reaches the in-sync replicas, and those that have to confirm an assembly.
+    pub(super) fn reach_needed(&mut self, cx: &mut Context<'_, P>) {
+        let Some(view) = self.views.known_view() else { return };
+        let is_needed =
+            |r: &ReplicaRecord| r.state == ReplicaState::InSync || r.cause == Cause::Unconfirmed;
+        for (_, record) in view.replicas().filter(|(_, record)| is_needed(record)) {
+            let peer = self.membership.known(record.id);
             if peer.is_some_and(|peer| peer.session() == Session::Down) {
-                self.membership.connect(cx, replica);
+                self.membership.connect(cx, record.id);
             }
         }
     }
@@ -51,9 +46,9 @@ impl<P: Payload> Primary<P> {
         if !self.views.calls().may_begin(cx.now) {
             return; // An answer is waited for, or the pause after none.
         }
-        let (Some(read_at), false) = (read_at, self.views.calls().must_read()) else {
+        if self.views.calls().must_read() {
             return self.views.call_read(cx);
-        };
+        }
         if self.is_surprised(cx) {
             return; // The view is read again, or never was the newest.
         }

@@ -3,23 +3,60 @@
 use super::membership::Lacking;
 use super::membership::peer::{Peer, Session};
 use super::views::Grounds;
+use super::{Informed, PeerStatus, Phase, Primary, PrimaryConfig, PrimaryStatus, State};
 use crate::ids::*;
 use crate::message::RebuildProgress;
 use crate::payload::Payload;
-use crate::primary::{PeerStatus, Phase, Primary, PrimaryStatus};
 use crate::time::Instant;
 use crate::view::{ReplicaState, View};
+
+impl PrimaryStatus {
+    /// That of a primary without a view: it has done nothing.
+    pub(super) const fn without_view() -> Self {
+        Self {
+            view: None,
+            serving: false,
+            waiting: None,
+            replicas: Vec::new(),
+            requests: 0,
+            unflushed: false,
+            verify: None,
+            rewritten: 0,
+        }
+    }
+}
 
 impl<P: Payload> Primary<P> {
     /// The view that it works by, if it has one.
     #[must_use]
     pub fn view(&self) -> Option<&View> {
-        self.views.view()
+        match &self.state {
+            State::Informed(informed) => informed.views.view(),
+            State::Unread(_) | State::Over => None,
+        }
     }
 
     /// The primary's state.
     #[must_use]
     pub fn status(&self, now: Instant) -> PrimaryStatus {
+        match &self.state {
+            State::Unread(unread) => unread.status(),
+            State::Informed(informed) => informed.status(&self.config, now),
+            State::Over => PrimaryStatus::without_view(),
+        }
+    }
+
+    /// The replicas that are rebuilt now, and how far each has come as far as it has told.
+    pub fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
+        match &self.state {
+            State::Informed(informed) => informed.rebuilds(),
+            State::Unread(_) | State::Over => Vec::new(),
+        }
+    }
+}
+
+impl<P: Payload> Informed<P> {
+    fn status(&self, config: &PrimaryConfig, now: Instant) -> PrimaryStatus {
         let ids = self
             .views
             .view()
@@ -29,7 +66,7 @@ impl<P: Payload> Primary<P> {
             view: self.views.view().cloned(),
             serving: matches!(self.phase, Phase::Serving) && !self.io.is_joining(),
             waiting: self.io.waiting(),
-            replicas: ids.filter_map(|id| self.peer_status(id, now)).collect(),
+            replicas: ids.filter_map(|id| self.peer_status(config, id, now)).collect(),
             requests: self.io.waits(),
             unflushed: self.io.is_unflushed(),
             verify: self.scrub.verify_status().cloned(),
@@ -37,8 +74,7 @@ impl<P: Payload> Primary<P> {
         }
     }
 
-    /// The replicas that are rebuilt now, and how far each has come as far as it has told.
-    pub fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
+    fn rebuilds(&self) -> Vec<(ReplicaId, RebuildProgress)> {
         let progress = |peer: &Peer| {
             let is_rebuilding = self.views.state_of(peer.id()) == Some(ReplicaState::Rebuilding);
             Some((peer.id(), peer.progress().filter(|_| is_rebuilding)?))
@@ -46,14 +82,19 @@ impl<P: Payload> Primary<P> {
         self.membership.values().filter_map(progress).collect()
     }
 
-    fn peer_status(&self, replica: ReplicaId, now: Instant) -> Option<PeerStatus> {
+    fn peer_status(
+        &self,
+        config: &PrimaryConfig,
+        replica: ReplicaId,
+        now: Instant,
+    ) -> Option<PeerStatus> {
         let peer = self.membership.get(&replica)?;
         let (outstanding, oldest) = self.io.unanswered_by(peer.mirror(), peer.bit(), now);
         let is_rebuilding = self.views.state_of(replica) == Some(ReplicaState::Rebuilding);
         let is_awaited = self.views.state_of(replica) == Some(ReplicaState::Stale)
             && matches!((&self.phase, peer.session()), (Phase::Serving, Session::Down));
         let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
-        let grounds = Grounds { me: self.config.id, peers: &self.membership, lacking };
+        let grounds = Grounds { me: config.id, peers: &self.membership, lacking };
         Some(PeerStatus {
             replica,
             leaving: self.views.leaving(grounds, replica),

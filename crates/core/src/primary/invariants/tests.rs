@@ -4,10 +4,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::super::CoordinatorAnswer;
 use super::super::io::{Client, Origin, RequestNumber};
 use super::super::membership::peer::{Peer, Place};
 use super::super::views::check_sources;
+use super::super::{CoordinatorAnswer, Informed};
 use crate::cluster::{Bytes, Cluster, replica};
 use crate::operation::Operation;
 use crate::view::ReplicaRecord;
@@ -44,23 +44,25 @@ pub(in crate::primary) fn breaks(label: &str, change: impl FnOnce(&mut Primary<B
 #[test]
 fn members_are_those_of_the_view() {
     breaks("I4", |primary| {
-        let mut mirror = primary.views.view().expect("it serves").mirrors[0].clone();
+        let Informed { views, membership, .. } = primary.informed();
+        let mut mirror = views.view().expect("it serves").mirrors[0].clone();
         mirror.replicas.push(ReplicaRecord { id: ReplicaId(99), ..mirror.replicas[0] });
-        primary.membership.mirror_mut(0).update(&mirror, NodeId(0));
+        membership.mirror_mut(0).update(&mirror, NodeId(0));
     });
     let place = |id| Place { id, node: NodeId(0), mirror: 1, bit: 0 };
     let peer = |place| Peer::new(place, Duration::ZERO, Duration::ZERO, Instant(0));
-    breaks("I4", |primary| primary.membership.know(peer(place(ReplicaId(99)))));
+    breaks("I4", |primary| primary.informed().membership.know(peer(place(ReplicaId(99)))));
     breaks("I4", |primary| {
-        primary.membership.forget();
-        primary.membership.know(peer(place(replica(0, 0))));
+        let membership = &mut primary.informed().membership;
+        membership.forget();
+        membership.know(peer(place(replica(0, 0))));
     });
 }
 
 #[test]
 fn only_members_are_waited_for() {
     breaks("V2", |primary| {
-        primary.views.adoption_mut().confirm_by([ReplicaId(99)].into_iter());
+        primary.informed().views.adoption_mut().confirm_by([ReplicaId(99)].into_iter());
     });
 }
 
@@ -69,7 +71,7 @@ fn operations_go_to_the_incarnation_that_the_view_names() {
     let restart = |peer: &mut Peer| {
         peer.incarnations_mut().said(Incarnation(99), BootId(1), false);
     };
-    breaks("W3", |primary| primary.membership.values_mut().for_each(restart));
+    breaks("W3", |primary| primary.informed().membership.values_mut().for_each(restart));
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn nothing_waits_after_the_stated_time() {
     let client = Client { request: RequestId(1), since: now };
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
-    let (io, lower) = &mut primary.io();
+    let (io, lower) = &mut primary.informed().io();
     let origin = Origin { host: HostId(1), path: PathNumber(1) };
     io.accept(cx, lower, Some(client), origin, Operation::Flush);
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V6: "));
@@ -98,18 +100,15 @@ fn nothing_waits_after_the_stated_time() {
 
 #[test]
 fn who_serves_is_a_primary_of_the_view() {
-    breaks("V5", |primary| primary.views.view_mut().as_mut().expect("it serves").primaries.clear());
-}
-
-#[test]
-fn nothing_is_done_without_a_view() {
-    breaks("W3", |primary| *primary.views.view_mut() = None);
+    breaks("V5", |primary| {
+        primary.informed().views.view_mut().as_mut().expect("it serves").primaries.clear()
+    });
 }
 
 #[test]
 fn a_change_of_reservations_keeps_others_out() {
     breaks("I13", |primary| {
-        primary.io.clear(RequestNumber(99), CommandId(1));
+        primary.informed().io.clear(RequestNumber(99), CommandId(1));
     });
 }
 
@@ -117,7 +116,7 @@ fn a_change_of_reservations_keeps_others_out() {
 fn only_those_confirm_an_assembly_that_counted() {
     let mut cluster = writing();
     let now = cluster.now;
-    let view = cluster.primary(0).views.view().cloned().expect("it serves");
+    let view = cluster.primary(0).view().cloned().expect("it serves");
     let config = *cluster.primary(0).config;
     let mut primary: Primary<Bytes> = Primary::new(config, now);
     primary.step(now, PrimaryEvent::Start, &mut Vec::new());
@@ -127,7 +126,7 @@ fn only_those_confirm_an_assembly_that_counted() {
     );
     primary.step(now, PrimaryEvent::Coordinator { call, answer: newest }, &mut Vec::new());
     primary.check_invariants(now);
-    primary.views.adoption_mut().confirm_by([replica(0, 0)].into_iter());
+    primary.informed().views.adoption_mut().confirm_by([replica(0, 0)].into_iter());
     assert!(text_of(|| primary.check_invariants(now)).starts_with("V7: "));
 }
 
@@ -136,10 +135,11 @@ fn the_next_view_follows_the_one_that_is_known() {
     let mut cluster = writing();
     let now = cluster.now;
     let primary = cluster.primary(0);
-    let same = primary.views.view().cloned().expect("it serves");
+    let same = primary.view().cloned().expect("it serves");
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
-    let text = text_of(|| primary.views.call_swap(cx, &mut primary.membership, same));
+    let Informed { views, membership, .. } = primary.informed();
+    let text = text_of(|| views.call_swap(cx, membership, same));
     assert!(text.starts_with("V1: "), "{text}");
 }
 
@@ -148,11 +148,12 @@ fn the_last_in_sync_replica_stays() {
     let mut cluster = writing();
     let now = cluster.now;
     let primary = cluster.primary(0);
-    let mut next = primary.views.view().expect("it serves").successor();
+    let mut next = primary.view().expect("it serves").successor();
     next.mirrors[0].replicas.iter_mut().for_each(|record| record.state = ReplicaState::Stale);
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
-    let text = text_of(|| primary.views.call_swap(cx, &mut primary.membership, next));
+    let Informed { views, membership, .. } = primary.informed();
+    let text = text_of(|| views.call_swap(cx, membership, next));
     assert!(text.starts_with("V2: "), "{text}");
 }
 
@@ -166,8 +167,9 @@ fn a_takeover_has_one_source_in_each_mirror() {
 fn nobody_writes_where_replicas_are_compared() {
     breaks("I9", |primary| {
         let mut effects = Vec::new();
-        primary.io.must_repair(0, 0..4096);
         let cx = &mut primary.context(primary.clock.tick_at, &mut effects);
+        let primary = primary.informed();
+        primary.io.must_repair(0, 0..4096);
         primary.advance_check(cx);
         let number = primary.scrub.check().expect("it is begun").number();
         primary.io.end_kept(number);

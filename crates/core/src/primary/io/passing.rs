@@ -37,6 +37,11 @@ impl<P: Payload> Io<P> {
 
     // Requests.
 
+    /// A client asks before any request may be served.
+    pub fn wait(&mut self, asked: Asked<P>) {
+        self.requests.wait(asked);
+    }
+
     /// A client asks for something.
     pub fn request(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, asked: Asked<P>) {
         self.requests.request(cx, lower, asked);

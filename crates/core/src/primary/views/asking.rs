@@ -102,6 +102,16 @@ impl Asking {
         }
     }
 
+    /// Whether a call may begin.
+    pub fn may_begin(&self, now: Instant) -> bool {
+        self.calls.may_begin(now)
+    }
+
+    /// Whether the coordinator was silent when it was last asked.
+    pub fn is_unanswered(&self) -> bool {
+        self.calls.are_unanswered()
+    }
+
     /// The commands that wait for the coordinator.
     pub fn commands(&self) -> Vec<CommandId> {
         let pending = self.edits.iter().chain(self.calls.edits());

@@ -21,7 +21,7 @@ mod primaries;
 mod silences;
 pub(super) mod takeover;
 
-pub(super) use self::asking::Answer;
+pub(super) use self::asking::{Answer, Asking};
 pub(super) use self::change::{Grounds, finish_command};
 pub(super) use self::coordinator::Newest;
 pub(super) use self::install::Installed;
@@ -29,7 +29,6 @@ pub(super) use self::install::Installed;
 pub(super) use self::primaries::check_sources;
 
 use self::adoption::Adoption;
-use self::asking::Asking;
 use self::calls::Calls;
 use self::edits::{Edit, Edits};
 use self::silences::Silences;
@@ -51,16 +50,6 @@ pub(super) struct Views {
 }
 
 impl Views {
-    pub fn new(now: Instant) -> Self {
-        Self {
-            view: None,
-            adoption: Adoption::new(now),
-            asking: Asking::new(now),
-            silences: Silences::default(),
-            fence_notices: Vec::new(),
-        }
-    }
-
     /// The view by which it works, if there is one.
     #[inline]
     pub fn view(&self) -> Option<&View> {

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use super::adoption::Adoption;
+use super::asking::Asking;
 use super::primaries::{check_sources, evict, free_slot};
+use super::silences::Silences;
 use super::{Views, slots_of, slots_of_others};
 use crate::ids::*;
 use crate::message::ReplicaReport;
@@ -25,7 +28,7 @@ const MAX_SURPRISES: u32 = 3;
 pub(in crate::primary) struct Gathering {
     since: Instant,
     /// When the present view was read.
-    read_at: Option<Instant>,
+    read_at: Instant,
     reports: BTreeMap<ReplicaId, ReplicaReport>,
     /// How often a replica turned out to have adopted a newer view than the one read.
     surprises: u32,
@@ -35,14 +38,9 @@ pub(in crate::primary) struct Gathering {
 }
 
 impl Gathering {
-    pub fn new(now: Instant) -> Self {
-        Self {
-            since: now,
-            read_at: None,
-            reports: BTreeMap::new(),
-            surprises: 0,
-            is_first_of_epoch: false,
-        }
+    /// The first view was read, by a primary that was started at `since`.
+    pub fn new(since: Instant, is_first_of_epoch: bool, now: Instant) -> Self {
+        Self { since, read_at: now, reports: BTreeMap::new(), surprises: 0, is_first_of_epoch }
     }
 
     /// Since when it is gathered.
@@ -51,7 +49,7 @@ impl Gathering {
     }
 
     /// When the present view was read.
-    pub fn read_at(&self) -> Option<Instant> {
+    pub fn read_at(&self) -> Instant {
         self.read_at
     }
 
@@ -64,14 +62,14 @@ impl Gathering {
         self.reports.clear();
     }
 
-    /// A view was read. `is_first_of_epoch`: if it is another one than before, whether it is the
-    /// first one of an epoch.
+    /// A view was read again. `is_first_of_epoch`: if it is another one than before, whether it is
+    /// the first one of an epoch.
     pub fn read(&mut self, is_first_of_epoch: Option<bool>, now: Instant) {
         if let Some(is_first_of_epoch) = is_first_of_epoch {
             // A coordinator that goes on has forgotten nothing.
             (self.is_first_of_epoch, self.surprises) = (is_first_of_epoch, 0);
         }
-        self.read_at = Some(now);
+        self.read_at = now;
     }
 
     /// Whether a replica has adopted a newer view than the one read. Another primary may have been
@@ -92,8 +90,22 @@ impl Gathering {
 }
 
 impl Views {
-    /// A view was read before this is a primary. Tells, if it is another one than before, whether
-    /// it is the first one of an epoch: then it has to be confirmed.
+    /// The first view was read. The one of an epoch has to be confirmed.
+    pub fn read<P>(
+        cx: &Context<'_, P>,
+        peers: &mut Membership,
+        view: View,
+        asking: Asking,
+    ) -> Self {
+        peers.update(&cx.config, &view, cx.now);
+        let mut adoption = Adoption::new(cx.now);
+        adoption.confirm_by(view.unconfirmed());
+        let (silences, fence_notices) = (Silences::default(), Vec::new());
+        Self { view: Some(view), adoption, asking, silences, fence_notices }
+    }
+
+    /// A view was read again before this is a primary. Tells, if it is another one than before,
+    /// whether it is the first one of an epoch: then it has to be confirmed.
     pub fn gathered<P>(
         &mut self,
         cx: &Context<'_, P>,

@@ -18,12 +18,17 @@ use crate::settings::{MAX_COMPARE, MAX_REQUEST};
 use crate::stripe::Geometry;
 
 impl<P: Payload> Requests<P> {
+    /// A client asks before any may be served. It is checked, and its range locked, when it may be.
+    pub fn wait(&mut self, asked: Asked<P>) {
+        self.table.wait(asked);
+    }
+
+    /// A client asks for something.
     pub fn request(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, asked: Asked<P>) {
-        let is_early = matches!(cx.stage, Stage::Idle | Stage::Starting)
+        let is_early = cx.stage == Stage::Starting
             || self.exclusions.are_joining() && self.suspension.failing().is_none();
         if is_early {
-            // It is checked, and its range locked, when it may be served.
-            return self.table.wait(asked);
+            return self.wait(asked);
         }
         let Asked { client, origin, operation } = asked;
         if let Some(error) = self.refusal(cx, lower, &operation) {
@@ -42,7 +47,7 @@ impl<P: Payload> Requests<P> {
     ) -> Option<RequestError> {
         match cx.stage {
             Stage::Detaching | Stage::Ended => return Some(RequestError::Detached),
-            Stage::Idle | Stage::Starting | Stage::Serving => {}
+            Stage::Starting | Stage::Serving => {}
         }
         if let Some(error) = self.suspension.failing() {
             return Some(error);

@@ -2,12 +2,12 @@
 
 use super::check_acknowledged;
 use crate::cluster::Bytes;
-use crate::primary::Primary;
 use crate::primary::invariants::tests::{breaks, text_of, writing};
 use crate::primary::io::parts::part::Part;
+use crate::primary::{Informed, Primary};
 
 fn part(primary: &mut Primary<Bytes>) -> &mut Part<Bytes> {
-    primary.io.parts.table.values_mut().next().expect("a write is under way")
+    primary.informed().io.parts.table.values_mut().next().expect("a write is under way")
 }
 
 #[test]
@@ -17,12 +17,12 @@ fn it_is_sent_to_all_that_have_to_carry_it_out() {
 
 #[test]
 fn a_request_counts_its_parts() {
-    breaks("I11", |primary| primary.io.parts.forget());
+    breaks("I11", |primary| primary.informed().io.parts.forget());
 }
 
 #[test]
 fn nothing_is_carried_out_for_a_request_that_is_over() {
-    breaks("I14", |primary| primary.io.requests.forget());
+    breaks("I14", |primary| primary.informed().io.requests.forget());
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn nothing_is_withdrawn_that_a_replica_was_sent() {
     let number = part(primary).request();
     let mut effects = Vec::new();
     let cx = &mut primary.context(now, &mut effects);
-    let (io, lower) = &mut primary.io();
+    let (io, lower) = &mut primary.informed().io();
     let (parts, below) = &mut io.parts(lower);
     let text = text_of(|| parts.withdraw(cx, below, number));
     assert!(text.starts_with("I14: "), "{text}");
@@ -42,9 +42,9 @@ fn nothing_is_withdrawn_that_a_replica_was_sent() {
 #[test]
 fn nothing_is_answered_before_the_view_is_adopted() {
     let mut cluster = writing();
-    let primary = cluster.primary(0);
-    part(primary).written_by(0b11);
-    let check = |primary: &Primary<Bytes>| {
+    part(cluster.primary(0)).written_by(0b11);
+    let primary = cluster.primary(0).informed();
+    let check = |primary: &Informed<Bytes>| {
         let part = primary.io.parts.table.values().next().expect("a write is under way");
         check_acknowledged(&primary.membership, &primary.views, part);
     };

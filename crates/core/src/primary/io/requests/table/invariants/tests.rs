@@ -7,16 +7,31 @@ use crate::primary::invariants::tests::breaks;
 use crate::primary::io::requests::table::{Request, RequestLock};
 
 fn request(primary: &mut Primary<Bytes>) -> &mut Request<Bytes> {
-    primary.io.requests.table.under_way.values_mut().next().expect("a write is under way")
+    primary
+        .informed()
+        .io
+        .requests
+        .table
+        .under_way
+        .values_mut()
+        .next()
+        .expect("a write is under way")
 }
 
 #[test]
 fn its_range_is_locked() {
     breaks("I10", |primary| {
-        let (number, _) =
-            primary.io.requests.table.under_way.iter().next().expect("a write is under way");
+        let (number, _) = primary
+            .informed()
+            .io
+            .requests
+            .table
+            .under_way
+            .iter()
+            .next()
+            .expect("a write is under way");
         let number = *number;
-        primary.io.requests.ranges.unlock(number);
+        primary.informed().io.requests.ranges.unlock(number);
     });
 }
 
