@@ -43,7 +43,7 @@ impl<P: Payload> Informed<P> {
         match Order::from(command) {
             Order::Edit(edit) => self.views.edit_for(id, edit, cx.now),
             Order::Verify { repair, source } => {
-                let total = self.views.view().map_or(0, |view| view.geometry.size);
+                let total = self.views.view().geometry.size;
                 self.scrub.begin_verify(cx.now, total, repair, source);
                 cx.command_done(id, Ok(()));
             }
@@ -126,7 +126,7 @@ impl<P: Payload> Informed<P> {
     /// Makes a committed view the one to work by, and has all members adopt it.
     pub(super) fn install(&mut self, cx: &mut Context<'_, P>, view: View) {
         let Installed { before, left } = self.views.install(cx, &mut self.membership, view);
-        if before.iter().any(|before| self.views.has_lost_a_primary(&cx.config, before)) {
+        if self.views.has_lost_a_primary(&cx.config, &before) {
             // It may have acknowledged what no flush covers: losing it counts.
             self.io.inherit_writes();
         }
@@ -176,8 +176,7 @@ impl<P: Payload> Informed<P> {
 
     /// Forgets replicas that do not belong to the volume any more.
     fn forget_removed(&mut self, cx: &mut Context<'_, P>) {
-        let Some(view) = self.views.known_view() else { return };
-        let is_there = |id| view.replica(id).is_some();
+        let is_there = |id| self.views.view().replica(id).is_some();
         self.membership.forget_removed(is_there, |peer, link| {
             link.into_iter().for_each(|link| cx.effects.push(PrimaryEffect::Disconnect { link }));
             cx.note(Note::Removed(peer.id(), peer.node()));

@@ -39,8 +39,8 @@ impl<P: Payload> Informed<P> {
         self.io.check_invariants(&self.membership, &self.views);
         // Until it serves it knows of replicas by older views, and waits for confirmations of
         // others.
-        if let (Phase::Serving | Phase::Detaching(_), Some(view)) = (&self.phase, self.views.view())
-        {
+        if let Phase::Serving | Phase::Detaching(_) = &self.phase {
+            let view = self.views.view();
             self.views.check_invariants(config.id, now);
             self.check_mirrors(config, view);
             self.membership.values().for_each(|peer| check_peer(view, peer));
@@ -52,7 +52,7 @@ impl<P: Payload> Informed<P> {
     /// Who serves is a primary of the view; before anybody does, only those have to adopt it that
     /// confirm an assembly.
     fn check_phase(&self, config: &PrimaryConfig) {
-        let Some(view) = self.views.view() else { return };
+        let view = self.views.view();
         match self.phase {
             Phase::Starting(_) => {
                 let counts = |id| view.unconfirmed().any(|unconfirmed| unconfirmed == id);

@@ -82,10 +82,8 @@ impl<P: Payload> Informed<P> {
         session: SessionNumber,
         report: ReplicaReport,
     ) {
-        let Some((view, peer)) = self.views.view().zip(self.membership.known_mut(replica)) else {
-            debug_assert!(false, "only what a view names is connected to");
-            return;
-        };
+        let view = self.views.view();
+        let Some(peer) = self.membership.known_mut(replica) else { return };
         let is_too_large = report.history != view.history && report.size > view.replica_size();
         let is_other_history = !view.descends_from(report.history, report.generation);
         if !peer.awaits_session(link, session) || report.replica != replica {
@@ -123,8 +121,7 @@ impl<P: Payload> Informed<P> {
     /// Does what the view says of a replica with which a session is open and that may not be sent
     /// operations. Asked again until it may, because a view that was on its way may be refused.
     fn receive(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let record = self.views.view().and_then(|view| view.replica(replica));
-        let Some((mirror, record)) = record.map(|(mirror, record)| (mirror, *record)) else {
+        let Some((mirror, &record)) = self.views.view().replica(replica) else {
             debug_assert!(false, "{replica:?} is not of the volume");
             return;
         };

@@ -21,10 +21,9 @@ impl<P: Payload> Informed<P> {
 
     /// Reaches the in-sync replicas, and those that have to confirm an assembly.
     pub(super) fn reach_needed(&mut self, cx: &mut Context<'_, P>) {
-        let Some(view) = self.views.known_view() else { return };
         let is_needed =
             |r: &ReplicaRecord| r.state == ReplicaState::InSync || r.cause == Cause::Unconfirmed;
-        for (_, record) in view.replicas().filter(|(_, record)| is_needed(record)) {
+        for (_, record) in self.views.view().replicas().filter(|(_, record)| is_needed(record)) {
             let peer = self.membership.known(record.id);
             if peer.is_some_and(|peer| peer.session() == Session::Down) {
                 self.membership.connect(cx, record.id);

@@ -31,7 +31,7 @@ impl<P: Payload> Primary<P> {
     #[must_use]
     pub fn view(&self) -> Option<&View> {
         match &self.state {
-            State::Informed(informed) => informed.views.view(),
+            State::Informed(informed) => Some(informed.views.view()),
             State::Unread(_) | State::Over => None,
         }
     }
@@ -57,13 +57,9 @@ impl<P: Payload> Primary<P> {
 
 impl<P: Payload> Informed<P> {
     fn status(&self, config: &PrimaryConfig, now: Instant) -> PrimaryStatus {
-        let ids = self
-            .views
-            .view()
-            .into_iter()
-            .flat_map(|view| view.replicas().map(|(_, record)| record.id));
+        let ids = self.views.view().replicas().map(|(_, record)| record.id);
         PrimaryStatus {
-            view: self.views.view().cloned(),
+            view: Some(self.views.view().clone()),
             serving: matches!(self.phase, Phase::Serving) && !self.io.is_joining(),
             waiting: self.io.waiting(),
             replicas: ids.filter_map(|id| self.peer_status(config, id, now)).collect(),

@@ -262,11 +262,9 @@ impl Membership {
 
     /// Others have admitted replicas with which this primary has no session: they have the time to
     /// be reached from here, too. Tells whether there are such.
-    pub fn expect_members(&mut self, old: Option<&View>, new: &View, now: Instant) -> bool {
-        let was_member = |id| {
-            let record = old.and_then(|old| old.replica(id));
-            record.is_some_and(|(_, record)| record.state.takes_writes())
-        };
+    pub fn expect_members(&mut self, old: &View, new: &View, now: Instant) -> bool {
+        let was_member =
+            |id| old.replica(id).is_some_and(|(_, record)| record.state.takes_writes());
         let is_new = |record: &ReplicaRecord| record.state.takes_writes() && !was_member(record.id);
         let mut are_down = false;
         for (_, record) in new.replicas().filter(|(_, record)| is_new(record)) {

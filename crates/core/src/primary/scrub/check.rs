@@ -156,7 +156,7 @@ impl Scrub {
         }
         if let Some(bad) = self.bad_ranges.next() {
             let view = lower.views.view();
-            let range = view.and_then(|view| bad.in_volume(view.geometry, view.mirrors.len()));
+            let range = bad.in_volume(view.geometry, view.mirrors.len());
             if let Some(range) = range {
                 self.begin_check(cx, io, lower, range, Some(bad));
             }
@@ -195,12 +195,12 @@ impl Scrub {
         lower: &mut Lower<'_>,
         number: RequestNumber,
     ) {
-        let generation = lower.views.generation();
-        let (Some(mut check), Some(view)) = (self.check.take(), lower.views.view()) else {
-            debug_assert!(false, "a range is locked for a check, in a view");
+        let view = lower.views.view();
+        let Some(mut check) = self.check.take() else {
+            debug_assert!(false, "a range is locked for a check");
             return;
         };
-        check.generation = generation;
+        check.generation = view.generation;
         debug_assert!(check.number == number, "{number:?} is not of the check");
         let range = check.range.clone();
         check.since = cx.now;
@@ -356,10 +356,7 @@ impl Scrub {
             };
             return self.range_verified(cx, lower, checked, held);
         }
-        let Some(view) = lower.views.view() else {
-            debug_assert!(false, "a range was compared, in a view");
-            return;
-        };
+        let view = lower.views.view();
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let repaired = |found: &&Difference| found.is_repaired && found.wrong != 0;
         for repaired in check.differences.iter().filter(repaired) {
@@ -372,11 +369,11 @@ impl Scrub {
 }
 
 fn bad_range(lower: &Lower<'_>, mirror: usize, bytes: Range<u64>) -> Option<BadRange> {
-    BadRange::new(mirror, bytes, lower.views.view()?.replica_size())
+    BadRange::new(mirror, bytes, lower.views.view().replica_size())
 }
 
 /// Whether each replica of a mirror is in-sync.
 fn is_everyone_in_sync(lower: &Lower<'_>, mirror: usize) -> bool {
-    let replicas = lower.views.view().map(|view| view.mirrors[mirror].replicas.len());
-    replicas == Some(lower.peers.mirror(mirror).in_sync().count_ones() as usize)
+    let replicas = lower.views.view().mirrors[mirror].replicas.len();
+    replicas == lower.peers.mirror(mirror).in_sync().count_ones() as usize
 }

@@ -275,7 +275,7 @@ impl Scrub {
     ) -> Option<Range<u64>> {
         let now = cx.now;
         let is_busy = io.is_busy(now);
-        let (limit, size) = views.view().map(|v| (v.rebuild_limit, v.geometry.size))?;
+        let (limit, size) = (views.view().rebuild_limit, views.view().geometry.size);
         let verify = self.verify.as_mut().filter(|verify| verify.is_running())?;
         if verify.status.checked == 0 {
             // It may have been asked for before the view was known.
@@ -301,8 +301,9 @@ impl Scrub {
         held: Duration,
     ) {
         let share = cx.config.settings.rebuild_share;
-        let (Some(view), Some(verify)) = (lower.views.view(), &mut self.verify) else {
-            debug_assert!(false, "a verify has ranges of a view's volume checked");
+        let view = lower.views.view();
+        let Some(verify) = &mut self.verify else {
+            debug_assert!(false, "a verify has ranges checked");
             return;
         };
         if checked.range.start != verify.status.checked {

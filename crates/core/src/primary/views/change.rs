@@ -50,7 +50,7 @@ impl Views {
         grounds: Grounds<'_>,
         replica: ReplicaId,
     ) -> Option<(ReplicaState, Cause)> {
-        let mut next = self.view.as_ref()?.successor();
+        let mut next = self.view.successor();
         for pending in self.asking.calls.edits().iter().chain(self.asking.edits.iter()) {
             let is_possible = self.apply(&mut next, pending.edit(), grounds).is_ok();
             if let Edit::Leave { replica: leaves, state, cause } = pending.edit()
@@ -123,8 +123,7 @@ impl Views {
 
     /// Whether this primary has left, and those that it leaves see to the replicas.
     fn leaves_it_to_others<P>(&self, cx: &Context<'_, P>) -> bool {
-        let has_others = self.view.as_ref().is_some_and(|view| !view.primaries.is_empty());
-        has_others && self.has_given_up(&cx.config)
+        !self.view.primaries.is_empty() && self.has_given_up(&cx.config)
     }
 
     /// Makes the next view of all edits that it permits, and has it committed.
@@ -134,7 +133,7 @@ impl Views {
         peers: &mut Membership,
         lacking: Lacking<'_>,
     ) -> Vec<PendingEdit> {
-        let Some(unchanged) = self.known_view().map(View::successor) else { return Vec::new() };
+        let unchanged = self.view.successor();
         let mut next = unchanged.clone();
         let mut applied = Vec::new();
         let grounds = Grounds { me: cx.config.id, peers, lacking };

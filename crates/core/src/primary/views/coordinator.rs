@@ -28,11 +28,8 @@ impl Views {
     /// A swap that was not answered may still be carried out, however late. Once another view has
     /// been committed it can't be any more: if nothing else is wanted, one that changes nothing.
     pub(super) fn end_doubt<P>(&mut self, cx: &mut Context<'_, P>, peers: &mut Membership) {
-        if self.asking.calls.are_in_doubt()
-            && cx.stage == Stage::Serving
-            && let Some(view) = &self.view
-        {
-            self.call_swap(cx, peers, view.successor());
+        if self.asking.calls.are_in_doubt() && cx.stage == Stage::Serving {
+            self.call_swap(cx, peers, self.view.successor());
         }
     }
 
@@ -48,9 +45,8 @@ impl Views {
     /// Looks whether others have changed the view. A replica tells that when it has adopted theirs;
     /// of one whose primary has died before that nobody would.
     pub(super) fn poll<P>(&mut self, cx: &mut Context<'_, P>) {
-        let is_shared = self.view.as_ref().is_some_and(View::is_shared);
         let is_due = self.asking.calls.is_poll_due(cx.now, self.lease().time());
-        if is_shared && is_due && cx.stage == Stage::Serving {
+        if self.view.is_shared() && is_due && cx.stage == Stage::Serving {
             let call = CoordinatorCall(cx.next_number());
             self.asking.calls.poll(call, cx.now);
             cx.effects.push(PrimaryEffect::ReadView { call });
@@ -73,7 +69,7 @@ impl Views {
             "V2: the last in-sync replica of a mirror leaves"
         );
         // Each next view is made of the one that is known here.
-        let Some(replaces) = self.known_view().cloned().map(Box::new) else { return };
+        let replaces = Box::new(self.view.clone());
         debug_assert!(
             (view.parent, view.generation) == (replaces.generation, replaces.generation.next()),
             "V1: the next view does not follow the one that is known"
@@ -94,7 +90,7 @@ impl Views {
     ) -> Answer {
         let known = Known {
             volume: cx.config.volume,
-            view: self.view.as_ref(),
+            view: Some(&self.view),
             is_starting: cx.stage == Stage::Starting,
         };
         self.asking.answered(cx, (call, answer), known)
@@ -109,7 +105,7 @@ impl Views {
         newest: &View,
         is_giving_up: bool,
     ) -> Newest {
-        let Some(view) = self.known_view() else { return Newest::Older };
+        let view = &self.view;
         let is_primary = newest.has_primary(cx.config.id);
         // Who took over from it would not be known here.
         let is_known = |other: &PrimaryRecord| view.has_primary(other.id);

@@ -11,7 +11,7 @@ impl Views {
     /// The incarnation that the view names, then those that this primary has asked for without an
     /// answer.
     pub fn named_incarnations(&self, peers: &Membership, replica: ReplicaId) -> Incarnations {
-        let record = self.view.as_ref().and_then(|view| view.replica(replica));
+        let record = self.view.replica(replica);
         let named = record.map_or(Incarnation(0), |(_, record)| record.incarnation);
         let peer = peers.get(&replica);
         let doubted = peer.into_iter().flat_map(|peer| peer.incarnations().doubted());

@@ -14,8 +14,8 @@ use crate::view::{Cause, ReplicaRecord, ReplicaState, Role, View};
 /// What was so before a view was installed.
 #[derive(Debug)]
 pub(in crate::primary) struct Installed {
-    /// The view before, if there was one.
-    pub before: Option<View>,
+    /// The view before.
+    pub before: View,
     /// The replicas that were members then and are none now, or left in between.
     pub left: Vec<(ReplicaId, Cause)>,
 }
@@ -30,24 +30,24 @@ impl Views {
         view: View,
     ) -> Installed {
         self.follow_leases(peers, &view);
-        let before = self.view.take();
-        let view = self.view.insert(view);
+        let before = core::mem::replace(&mut self.view, view);
+        let view = &self.view;
         peers.end_doubt_of_incarnations();
         // It may have a shorter lease, which has to be renewed more often.
         cx.wake_at(cx.now + view.lease.time() / 4);
         peers.update(&cx.config, view, cx.now);
         let size = view.geometry.size;
-        if before.as_ref().is_some_and(|before| before.geometry.size < size) {
+        if before.geometry.size < size {
             cx.note(Note::Grown(size));
         }
-        if before.iter().any(|before| brings_anybody(before, view)) {
+        if brings_anybody(&before, view) {
             cx.wake_at(cx.now);
         }
         peers.note_absences(view, cx.now);
-        if peers.expect_members(before.as_ref(), view, cx.now) {
+        if peers.expect_members(&before, view, cx.now) {
             cx.wake_at(cx.now);
         }
-        let left = before.iter().flat_map(|before| left_between(before, view)).collect();
+        let left = left_between(&before, view);
         Installed { before, left }
     }
 
@@ -63,7 +63,7 @@ impl Views {
 
     /// Tells an administrator who has become what by the view.
     pub fn note_newcomers<P>(&self, cx: &mut Context<'_, P>, peers: &Membership) {
-        let Some(view) = self.known_view() else { return };
+        let view = &self.view;
         for (_, record) in view.replicas().filter(|(_, record)| record.since == view.generation) {
             match (record.state, record.role) {
                 (ReplicaState::Rebuilding, Role::Spare(Some(absent))) => {
@@ -83,10 +83,7 @@ impl Views {
     /// A replica has become in-sync although its source had failed a write meanwhile that it has.
     /// From now on it is read, so it stays, and the source leaves.
     pub fn keep_completed(&mut self, peers: &Membership) {
-        let Some(view) = &self.view else {
-            debug_assert!(false, "a view is installed");
-            return;
-        };
+        let view = &self.view;
         for (mirror, record) in view.replicas() {
             let is_new = record.state == ReplicaState::InSync && record.since == view.generation;
             let mut others = view.mirrors[mirror].in_sync().filter(|other| other.id != record.id);
@@ -101,14 +98,13 @@ impl Views {
 
     /// All members have to adopt the view.
     pub fn begin_adoption(&mut self, now: Instant) {
-        let members = self.view.iter().flat_map(View::replicas);
-        let members = members.filter(|(_, record)| record.state.takes_writes());
+        let members = self.view.replicas().filter(|(_, record)| record.state.takes_writes());
         self.adoption.begin(members.map(|(_, record)| record.id), now);
     }
 
     /// Sends the view to the members with which a session is open.
     pub fn make_ready<P>(&self, cx: &mut Context<'_, P>, peers: &mut Membership) {
-        let Some(view) = self.known_view() else { return };
+        let view = &self.view;
         for (_, record) in view.replicas() {
             let is_member = record.state.takes_writes();
             if let Some(peer) = peers.known_mut(record.id) {
@@ -125,8 +121,8 @@ impl Views {
 
     pub fn send_adopt<P>(&self, cx: &mut Context<'_, P>, peers: &Membership, replica: ReplicaId) {
         let link = peers.known(replica).and_then(Peer::ready_link);
-        if let (Some(link), Some(view)) = (link, self.known_view()) {
-            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
+        if let Some(link) = link {
+            cx.send(link, Message::Adopt { view: Box::new(self.view.clone()) }, None);
         }
     }
 
@@ -138,9 +134,10 @@ impl Views {
         replica: ReplicaId,
     ) {
         let link = peers.known(replica).and_then(Peer::open_link);
-        let is_awaited = self.adoption.awaits(replica);
-        if let (Some(link), Some(view), true) = (link, self.known_view(), is_awaited) {
-            cx.send(link, Message::Adopt { view: Box::new(view.clone()) }, None);
+        if let Some(link) = link
+            && self.adoption.awaits(replica)
+        {
+            cx.send(link, Message::Adopt { view: Box::new(self.view.clone()) }, None);
         }
     }
 

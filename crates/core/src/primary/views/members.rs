@@ -30,12 +30,11 @@ impl Views {
         peers: &Membership,
         spare: ReplicaId,
     ) -> Option<ReplicaId> {
-        let view = self.view.as_ref()?;
-        let (mirror, record) = view.replica(spare)?;
+        let (mirror, record) = self.view.replica(spare)?;
         if record.state != ReplicaState::Spare {
             return None;
         }
-        let mirror: &MirrorView = &view.mirrors[mirror];
+        let mirror: &MirrorView = &self.view.mirrors[mirror];
         let is_taken = |gone: ReplicaId| {
             let instead = |r: &&ReplicaRecord| r.role.instead_of() == Some(gone);
             mirror.replicas.iter().filter(instead).any(|r| !Self::is_gone(cx, peers, r))
@@ -45,7 +44,7 @@ impl Views {
 
     /// Whether a replica is a spare without a task.
     pub fn is_idle_spare(&self, replica: ReplicaId) -> bool {
-        let record = self.view.as_ref().and_then(|view| view.replica(replica));
+        let record = self.view.replica(replica);
         record.is_some_and(|(_, record)| {
             record.state == ReplicaState::Spare && record.role == Role::Spare(None)
         })

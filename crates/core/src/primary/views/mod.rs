@@ -41,7 +41,7 @@ use crate::view::{Cause, Lease, PrimaryRecord, ReplicaState, View};
 #[derive(Debug)]
 pub(super) struct Views {
     /// The newest view in which this is a primary.
-    view: Option<View>,
+    view: View,
     adoption: Adoption,
     asking: Asking,
     silences: Silences,
@@ -50,34 +50,26 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// The view by which it works, if there is one.
+    /// The view by which it works.
     #[inline]
-    pub fn view(&self) -> Option<&View> {
-        self.view.as_ref()
-    }
-
-    /// The view by which it works. There is one from the moment when the coordinator has told the
-    /// first, and whoever asks here comes later.
-    #[inline]
-    pub fn known_view(&self) -> Option<&View> {
-        debug_assert!(self.view.is_some(), "no view is known yet");
-        self.view.as_ref()
+    pub fn view(&self) -> &View {
+        &self.view
     }
 
     #[inline]
     pub fn generation(&self) -> Generation {
-        self.view.as_ref().map_or(Generation(0), |view| view.generation)
+        self.view.generation
     }
 
     /// What a confirmation in the present view is worth.
     #[inline]
     pub fn lease(&self) -> Lease {
-        self.view.as_ref().map_or_else(Lease::default, |view| view.lease)
+        self.view.lease
     }
 
     #[inline]
     pub fn state_of(&self, replica: ReplicaId) -> Option<ReplicaState> {
-        self.view.as_ref()?.replica(replica).map(|(_, record)| record.state)
+        self.view.replica(replica).map(|(_, record)| record.state)
     }
 
     #[inline]
@@ -88,12 +80,12 @@ impl Views {
     /// Whether others run the volume, too, by the present view.
     #[inline]
     pub fn has_others(&self) -> bool {
-        self.view.as_ref().is_some_and(View::has_several_primaries)
+        self.view.has_several_primaries()
     }
 
     /// Whether this primary has had a view committed without itself.
     pub fn has_given_up(&self, config: &PrimaryConfig) -> bool {
-        self.view.as_ref().is_some_and(|view| !view.has_primary(config.id))
+        !self.view.has_primary(config.id)
     }
 
     /// Whether operations may be sent: every member has adopted the view.
@@ -184,7 +176,7 @@ impl Views {
 
     /// The view, for tests to break.
     #[cfg(test)]
-    pub fn view_mut(&mut self) -> &mut Option<View> {
+    pub fn view_mut(&mut self) -> &mut View {
         &mut self.view
     }
 

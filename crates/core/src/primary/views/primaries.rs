@@ -67,8 +67,7 @@ impl Views {
         cx: &Context<'_, P>,
         peers: &Membership,
     ) -> Option<Vec<PrimaryId>> {
-        let view = self.view.as_ref().filter(|view| view.has_several_primaries())?;
-        if cx.stage != Stage::Serving || !self.can_send(cx.stage) {
+        if !self.has_others() || cx.stage != Stage::Serving || !self.can_send(cx.stage) {
             return None;
         }
         // Who has not told was not asked in this generation yet, or leaves because it does not
@@ -80,7 +79,7 @@ impl Views {
         let is_silent = |other: &&PrimaryRecord| {
             other.id != me && (other.id.node == me.node || heard & 1 << other.slot == 0)
         };
-        Some(view.primaries.iter().filter(is_silent).map(|other| other.id).collect())
+        Some(self.view.primaries.iter().filter(is_silent).map(|other| other.id).collect())
     }
 
     /// A process that stood still has heard nobody meanwhile. That is no sign that the others are
@@ -102,9 +101,8 @@ impl Views {
     /// Whether the present view names a primary no more that the one before did. It may have
     /// acknowledged what no flush covers.
     pub fn has_lost_a_primary(&self, config: &PrimaryConfig, before: &View) -> bool {
-        let is_gone = |other: &PrimaryRecord| {
-            other.id != config.id && !self.view.iter().any(|view| view.has_primary(other.id))
-        };
+        let is_gone =
+            |other: &PrimaryRecord| other.id != config.id && !self.view.has_primary(other.id);
         before.primaries.iter().any(is_gone)
     }
 }

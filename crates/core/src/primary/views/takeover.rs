@@ -101,7 +101,7 @@ impl Views {
         let mut adoption = Adoption::new(cx.now);
         adoption.confirm_by(view.unconfirmed());
         let (silences, fence_notices) = (Silences::default(), Vec::new());
-        Self { view: Some(view), adoption, asking, silences, fence_notices }
+        Self { view, adoption, asking, silences, fence_notices }
     }
 
     /// A view was read again before this is a primary. Tells, if it is another one than before,
@@ -112,13 +112,13 @@ impl Views {
         peers: &mut Membership,
         view: View,
     ) -> Option<bool> {
-        let is_other = self.view.as_ref() != Some(&view);
+        let is_other = self.view != view;
         if is_other {
             peers.end_doubt_of_incarnations();
             self.adoption.confirm_by(view.unconfirmed());
         }
         peers.update(&cx.config, &view, cx.now);
-        self.view = Some(view);
+        self.view = view;
         is_other.then_some(!self.adoption.is_over())
     }
 
@@ -142,20 +142,19 @@ impl Views {
     /// Whether a replica has lately answered an earlier primary of this node of which it is not
     /// certain that it has ended.
     pub fn hears_predecessor(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
-        let Some(view) = self.known_view() else { return false };
         let me = config.id;
         let may_live = |other: &&PrimaryRecord| {
             let is_earlier = other.id.node == me.node && other.id != me;
             is_earlier && config.earlier.may_live(other.id.incarnation)
         };
-        let slots = slots_of(view.primaries.iter().filter(may_live));
+        let slots = slots_of(self.view.primaries.iter().filter(may_live));
         !gathering.is_first_of_epoch && gathering.hears(slots)
     }
 
     /// Whether others run the volume, as far as the replicas tell, so that this primary has to join
     /// them. Otherwise it takes over from whoever the view names.
     pub fn must_join<P>(&self, cx: &Context<'_, P>, gathering: &Gathering) -> bool {
-        let Some(view) = self.known_view() else { return false };
+        let view = &self.view;
         // A replica that has not heard of the view can't tell of its primaries; if they live, it
         // soon will.
         let is_soon = cx.now.since(gathering.since) < view.lease.honoured();
@@ -168,14 +167,13 @@ impl Views {
 
     /// Whether some replica has lately answered one of the primaries on other nodes.
     pub fn hears_others(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
-        self.known_view().is_some_and(|view| gathering.hears(slots_of_others(view, config)))
+        gathering.hears(slots_of_others(&self.view, config))
     }
 
     /// An in-sync replica with which no session is open, or not with the incarnation that the
     /// others rely upon.
     pub fn unreached(&self, peers: &Membership) -> Option<ReplicaId> {
-        let view = self.known_view()?;
-        let mut in_sync = view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
+        let mut in_sync = self.view.mirrors.iter().flat_map(|mirror| mirror.in_sync());
         let is_reached = |id: ReplicaId, incarnation: Incarnation| {
             let said = peers.known(id).and_then(Peer::incarnation);
             self.is_usable(peers, id) && said == Some(incarnation)
@@ -190,7 +188,7 @@ impl Views {
         peers: &Membership,
     ) -> Result<View, ViewError> {
         let me = config.id;
-        let mut view = self.known_view().cloned().ok_or(ViewError::TooManyPrimaries)?;
+        let mut view = self.view.clone();
         view.mark_confirmed();
         let mut next = view.successor();
         // They have ended, or no replica has answered them for their lease.
@@ -215,7 +213,7 @@ impl Views {
         peers: &Membership,
         gathering: &Gathering,
     ) -> Option<View> {
-        let mut view = self.known_view()?.clone();
+        let mut view = self.view.clone();
         view.mark_confirmed();
         let was_detached = view.primaries.is_empty();
         let mut next = view.successor();
@@ -283,10 +281,8 @@ impl Views {
     /// The inaugural view is committed, and installed next. Tells whether the one before named
     /// primaries: they may have acknowledged what no flush covers.
     pub fn take_over(&mut self, view: &View) -> bool {
-        let parent = self.view.as_ref();
-        let follows = parent.and_then(|parent| only_primary_before(parent, view));
-        self.adoption.take_over(follows);
-        self.view.as_ref().is_some_and(|view| !view.primaries.is_empty())
+        self.adoption.take_over(only_primary_before(&self.view, view));
+        !self.view.primaries.is_empty()
     }
 }
 

@@ -283,7 +283,6 @@ impl<P: Payload> Parts<P> {
     }
 
     fn may_acknowledge(&self, below: &Below<'_, P>, part: &Part<P>) -> bool {
-        let Some(view) = below.views.known_view() else { return false };
         let mirror = below.peers.mirror(part.mirror());
         let stable = part.missing() == 0;
         if part.failed_targets() != 0 {
@@ -296,7 +295,7 @@ impl<P: Payload> Parts<P> {
         if is_flush && self.all_lacking(below, part.mirror()) & mirror.members() != 0 {
             return false;
         }
-        acknowledged(view.protocol, part.progress(mirror))
+        acknowledged(below.views.view().protocol, part.progress(mirror))
     }
 
     fn acknowledge(
@@ -407,8 +406,7 @@ impl<P: Payload> Parts<P> {
 
 /// Whether an answer without a word from every member needs that this is a primary still.
 fn needs_lease<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
-    let is_c = below.views.known_view().is_none_or(|view| view.protocol == Protocol::C);
-    !is_c && !part.action().is_durable()
+    below.views.view().protocol != Protocol::C && !part.action().is_durable()
 }
 
 /// Finds the part that a replica's answer is for, and takes the answer as its confirmation. `None`

@@ -16,7 +16,7 @@ impl<P: Payload> Parts<P> {
         generation: Generation,
         failure: Failure,
     ) {
-        let record = below.views.view().and_then(|view| view.replica(replica));
+        let record = below.views.view().replica(replica);
         let counts = record.is_some_and(|(_, record)| match record.state {
             ReplicaState::InSync => true,
             ReplicaState::Rebuilding => record.since <= generation,

@@ -40,8 +40,7 @@ impl<P: Payload> Parts<P> {
 /// A part is about to be answered with success: what that promises is so.
 pub(super) fn check_acknowledged<P: Payload>(peers: &Membership, views: &Views, part: &Part<P>) {
     assert!(views.adoption().is_over(), "V2: an answer before all members have adopted the view");
-    let protocol = views.view().map(|view| view.protocol);
-    part.check_acknowledged(peers.mirror(part.mirror()), protocol);
+    part.check_acknowledged(peers.mirror(part.mirror()), views.view().protocol);
 }
 
 #[cfg(test)]

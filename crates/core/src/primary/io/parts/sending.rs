@@ -25,7 +25,7 @@ impl<P: Payload> Parts<P> {
         number: RequestNumber,
         operation: Operation<P>,
     ) {
-        let Some(view) = below.views.known_view() else { return };
+        let view = below.views.view();
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         let covers = below.stability.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
@@ -129,7 +129,7 @@ impl<P: Payload> Parts<P> {
         let generation = below.views.generation();
         let Some(part) = self.table.known_mut(sequence) else { return };
         let mirror = below.peers.mirror(part.mirror());
-        let is_b = below.views.known_view().is_some_and(|view| view.protocol == Protocol::B);
+        let is_b = below.views.view().protocol == Protocol::B;
         for id in mirror.ids(targets & part.unsent()) {
             if let Some(peer) = below.peers.known(id)
                 && let Some(link) = peer.ready_link()
@@ -197,7 +197,7 @@ impl<P: Payload> Parts<P> {
         for part in self.table.values_mut().filter(|part| !part.is_read()) {
             part.retarget(below.peers.mirror(part.mirror()));
         }
-        if below.views.known_view().is_some_and(|view| view.is_shared()) {
+        if below.views.view().is_shared() {
             let again = |part: &Part<P>| below.requests.forget_read(part.request(), part.from());
             self.table.read_again(again);
         }

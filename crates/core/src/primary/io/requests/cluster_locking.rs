@@ -39,7 +39,7 @@ impl<P: Payload> Requests<P> {
 
     /// The view has changed: cluster locks of those that are no primaries any more are over.
     pub fn cluster_locks_follow(&mut self, lower: &Lower<'_>) {
-        let Some(view) = lower.views.known_view() else { return };
+        let view = lower.views.view();
         let over = self.cluster_locks.follow(|id| view.has_primary(id));
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
     }
@@ -55,7 +55,7 @@ impl<P: Payload> Requests<P> {
         number: ClusterLockNumber,
         range: Option<Range<u64>>,
     ) {
-        let is_primary = lower.views.known_view().is_some_and(|view| view.has_primary(requester));
+        let is_primary = lower.views.view().has_primary(requester);
         if generation != lower.views.generation() || !is_primary {
             return; // It is said again when the lock manager knows that the view is known here.
         }
@@ -125,5 +125,5 @@ impl<P: Payload> Requests<P> {
 
 /// The replica that keeps the order of cluster locks.
 fn lock_manager<'a>(lower: &'a Lower<'_>) -> Option<&'a Peer> {
-    lower.peers.known(lower.views.known_view()?.lock_manager()?)
+    lower.peers.known(lower.views.view().lock_manager()?)
 }

@@ -7,7 +7,6 @@ use super::table::RequestNumber;
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::primary::Context;
-use crate::primary::io::Lower;
 
 /// What is to be written, and over what.
 #[derive(Debug)]
@@ -23,18 +22,16 @@ impl<P: Payload> Requests<P> {
     #[inline]
     pub(super) fn read_to_compare(
         &mut self,
-        lower: &Lower<'_>,
         number: RequestNumber,
         operation: Operation<P>,
-    ) -> Option<Operation<P>> {
+    ) -> Operation<P> {
         let Operation::CompareAndWrite { offset, expected, payload, durable } = operation else {
-            return Some(operation);
+            return operation;
         };
-        lower.views.known_view()?;
         let length = expected.length();
         let comparison = Comparison { offset, expected, payload, durable };
         self.table.will_compare(number, comparison);
-        Some(Operation::Read { offset, length })
+        Operation::Read { offset, length }
     }
 
     /// It was read what there is, or could not be. Returns what is written, if anything is.

@@ -52,11 +52,8 @@ impl<P: Payload> Requests<P> {
         if let Some(error) = self.suspension.failing() {
             return Some(error);
         }
-        let geometry = lower.views.known_view().map(|view| view.geometry);
-        match geometry {
-            Some(geometry) if is_valid(geometry, operation) => None,
-            _ => Some(RequestError::Invalid),
-        }
+        let is_valid = is_valid(lower.views.view().geometry, operation);
+        (!is_valid).then_some(RequestError::Invalid)
     }
 
     /// Requests may be served: takes in those that came before.
@@ -178,7 +175,7 @@ impl<P: Payload> Requests<P> {
                 if self.refuse_reserved(cx, lower, number, &operation) {
                     return None;
                 }
-                self.read_to_compare(lower, number, operation)
+                Some(self.read_to_compare(number, operation))
             }
             RequestStep::Nothing => None,
         }

@@ -23,8 +23,7 @@ impl<P: Payload> Requests<P> {
         number: RequestNumber,
         operation: &Operation<P>,
     ) -> bool {
-        let view = lower.views.known_view();
-        let permits = |host| view.is_some_and(|view| view.reservations.permit(host, operation));
+        let permits = |host| lower.views.view().reservations.permit(host, operation);
         let is_reserved = !self.table.host_of(number).is_none_or(permits);
         if is_reserved {
             self.table.refuse(number, RequestError::Reserved);
@@ -40,7 +39,7 @@ impl<P: Payload> Requests<P> {
                 let number = self.keep_out(cx, lower, 0..u64::MAX);
                 self.exclusions.clear(number, command, cx.now);
             }
-            (Edit::Evict(id), _) if lower.views.view().is_some_and(|v| v.has_primary(id)) => {
+            (Edit::Evict(id), _) if lower.views.view().has_primary(id) => {
                 cx.note(Note::Evicted(id.node));
             }
             _ => finish_command(cx, pending, Ok(())),

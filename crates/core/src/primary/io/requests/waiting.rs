@@ -111,8 +111,7 @@ fn patience<P>(
     match why {
         Waiting::Start => (None, RequestError::Detached),
         Waiting::Coordinator => {
-            let policy = lower.views.view().map(|view| view.no_coordinator).unwrap_or_default();
-            (policy.limit(), RequestError::NoCoordinator)
+            (lower.views.view().no_coordinator.limit(), RequestError::NoCoordinator)
         }
         Waiting::Replica(_) => match no_data(cx, lower) {
             NoDataPolicy::Suspend(patience) => (Some(patience), RequestError::NoData),
@@ -123,7 +122,7 @@ fn patience<P>(
 
 /// What requests do without data: as the view says, or else as this primary was told.
 fn no_data<P>(cx: &Context<'_, P>, lower: &Lower<'_>) -> NoDataPolicy {
-    match lower.views.view().and_then(|view| view.no_data) {
+    match lower.views.view().no_data {
         Some(0) => NoDataPolicy::Error,
         Some(limit) => NoDataPolicy::Suspend(Duration::from_millis(limit.into())),
         None => cx.config.settings.no_data,

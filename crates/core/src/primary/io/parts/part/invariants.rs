@@ -30,7 +30,7 @@ impl<P: Payload> Part<P> {
     }
 
     /// The part is about to be answered with success: panics if what that promises is not so.
-    pub fn check_acknowledged(&self, mirror: &MirrorPeers, protocol: Option<Protocol>) {
+    pub fn check_acknowledged(&self, mirror: &MirrorPeers, protocol: Protocol) {
         let (targets, written) = (self.targets(), self.written());
         if !matches!(self.action, PartAction::Digest { .. }) {
             let unasked = mirror.members() & !targets;
@@ -42,9 +42,9 @@ impl<P: Payload> Part<P> {
         }
         let received = self.replicas.received;
         let is_early = match protocol {
-            Some(Protocol::C) | None => unwritten != 0,
-            Some(Protocol::B) => unwritten & !(received & !mirror.local()) != 0,
-            Some(Protocol::A) => {
+            Protocol::C => unwritten != 0,
+            Protocol::B => unwritten & !(received & !mirror.local()) != 0,
+            Protocol::A => {
                 unwritten & mirror.in_sync() & mirror.local() != 0
                     || written & mirror.in_sync() == 0
             }

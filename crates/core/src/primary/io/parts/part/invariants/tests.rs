@@ -46,9 +46,9 @@ fn acknowledged(
 ) -> String {
     let mut part = part(action);
     part.written_by(0b11);
-    part.check_acknowledged(&mirror(2), Some(Protocol::C));
+    part.check_acknowledged(&mirror(2), Protocol::C);
     change(&mut part);
-    text_of(|| part.check_acknowledged(&mirror(members), Some(Protocol::C)))
+    text_of(|| part.check_acknowledged(&mirror(members), Protocol::C))
 }
 
 #[test]
