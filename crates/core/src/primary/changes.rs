@@ -91,9 +91,11 @@ impl<P: Payload> Informed<P> {
 
     /// The coordinator's newest view.
     fn newest(&mut self, cx: &mut Context<'_, P>, newest: View) {
-        if matches!(self.phase, Phase::Starting(_)) {
-            let is_primary = newest.has_primary(cx.config.id);
-            return if is_primary { self.started(cx, newest) } else { self.gather(cx, newest) };
+        let is_primary = newest.has_primary(cx.config.id);
+        match self.attach() {
+            Some(_) if is_primary => return self.started(cx, newest),
+            Some(mut attach) => return attach.read(cx, newest),
+            None => {}
         }
         match self.views.compare_newest(cx, &newest, self.is_giving_up()) {
             Newest::Follows => self.install(cx, newest),

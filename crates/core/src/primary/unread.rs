@@ -6,6 +6,7 @@ use super::changes::Order;
 use super::io::{Asked, Client, Io, Origin};
 use super::membership::Membership;
 use super::scrub::Scrub;
+use super::start::reach_needed;
 use super::views::calls::Known;
 use super::views::takeover::Gathering;
 use super::views::{Answer, Asking, Views};
@@ -155,8 +156,8 @@ impl<P: Payload> Unread<P> {
         let views = Views::read(cx, &mut membership, view, asking);
         let gathering = Gathering::new(since, !views.adoption().is_over(), cx.now);
         let phase = Phase::Starting(gathering);
+        reach_needed(cx, &mut membership, views.view());
         let mut informed = Box::new(Informed { phase, membership, views, io, scrub });
-        informed.reach_needed(cx);
         informed.run_to_fixpoint(cx);
         State::Informed(informed)
     }
