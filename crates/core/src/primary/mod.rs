@@ -3,18 +3,19 @@
 //! What it knows is in four rooms with fields that nobody else sees, and each uses only those
 //! before it: [`membership`] what is known of the replicas, [`views`] the view and what becomes of
 //! it, [`io`] what clients ask, [`scrub`] what is compared and repaired. A method takes the lower
-//! rooms that it uses, and tells its caller what a higher one has to do. [`Primary`] has what all
-//! share, routes events and effects, and does what follows for several rooms.
+//! rooms that it uses, and tells its caller what a higher one has to do. [`Informed`] has all four,
+//! routes events, and does what follows for several rooms. Before it has read a view a primary is
+//! [`Unread`]: it reaches nobody, and there is no view to ask for.
 //!
 //! The way of a write, in [`io`]: the request is accepted and takes the lock on its range; it is
 //! cut into one part per mirror, and each is sent to every member; the answers come back there, and
 //! [`crate::policy`] decides when the client is answered. The way of a failure: [`sessions`]
 //! notices that a replica is gone or late; [`views`] makes a view without it, which the coordinator
 //! commits and the others adopt ([`changes`]); the parts that waited for it go on. While that is
-//! not possible, [`io`] says what requests wait for, and fails them in time. [`start`] and [`end`]
-//! are the attach and the detach. How several primaries of one volume find out that one has died
-//! is in [`views`], and in [`io`] how one of them has a range for itself: to compare and repair it,
-//! to compare and write, to keep hosts out.
+//! not possible, [`io`] says what requests wait for, and fails them in time. [`unread`], [`start`]
+//! and [`end`] are the attach and the detach. How several primaries of one volume find out that one
+//! has died is in [`views`], and in [`io`] how one of them has a range for itself: to compare and
+//! repair it, to compare and write, to keep hosts out.
 
 mod changes;
 mod end;
