@@ -219,6 +219,26 @@ fn a_path_is_drained_when_nothing_waits_that_came_over_it() {
     assert_eq!(told, [Effect::Refused(1, RequestError::Cancelled), Effect::Drained(1)]);
 }
 
+/// Before it has a view, and while it attaches.
+#[test]
+fn no_path_is_drained_by_the_end() {
+    for has_view in [false, true] {
+        let mut bench = Bench::started();
+        bench.flush(1, 1);
+        bench.drain(1);
+        if has_view {
+            bench.answer(newest(view()));
+        }
+        let ended = bench.command(1, Command::Detach);
+        let expected = [
+            Effect::Done(1, Ok(())),
+            Effect::Refused(1, RequestError::Detached),
+            Effect::Ended(EndReason::DetachedUnclean),
+        ];
+        assert_eq!(ended, expected);
+    }
+}
+
 #[test]
 fn a_command_waits_for_the_view_and_is_carried_out_then() {
     let mut cluster = Cluster::new(1, 2, Protocol::C);

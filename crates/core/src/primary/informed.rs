@@ -81,10 +81,21 @@ impl<P: Payload> Informed<P> {
 
     /// Brings everything as far as it goes after an event.
     pub(super) fn run_to_fixpoint(&mut self, cx: &mut Context<'_, P>) {
-        if cx.now >= cx.clock.tick_at {
+        if cx.stage != Stage::Ended && cx.now >= cx.clock.tick_at {
             self.tick(cx);
         }
         self.advance_start(cx);
+        if cx.stage != Stage::Ended {
+            self.advance(cx);
+        }
+        if cx.stage == Stage::Ended {
+            self.release_everything();
+        }
+    }
+
+    /// Everything that goes on while it has not ended.
+    #[inline]
+    fn advance(&mut self, cx: &mut Context<'_, P>) {
         let (io, lower) = &mut self.io();
         io.tell_finished(cx, lower);
         self.advance_change(cx);
@@ -98,9 +109,6 @@ impl<P: Payload> Informed<P> {
         self.advance_detach(cx);
         let (scrub, io, lower) = &mut self.rooms();
         scrub.take_findings(io, lower);
-        if cx.stage == Stage::Ended {
-            self.release_everything();
-        }
     }
 
     /// Takes the check under way as far as it goes, or begins the next one.

@@ -190,6 +190,7 @@ impl<P: Payload> Primary<P> {
         self.clock = cx.clock;
         if cfg!(debug_assertions) {
             self.check_invariants(cx.now);
+            check_end(cx.effects);
         }
     }
 
@@ -224,6 +225,12 @@ impl<P: Payload> Primary<P> {
         let State::Informed(informed) = &mut self.state else { panic!("it has no view") };
         informed
     }
+}
+
+/// Panics if anything is done after the end: nobody would carry it out.
+fn check_end<P>(effects: &[PrimaryEffect<P>]) {
+    let end = effects.iter().position(|effect| matches!(effect, PrimaryEffect::Ended { .. }));
+    assert!(end.is_none_or(|at| at + 1 == effects.len()), "it does something after its end");
 }
 
 /// An ended primary answers, so that nobody waits, and does nothing else.
