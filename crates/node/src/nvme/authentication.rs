@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zeroize::Zeroizing;
 
-use super::connection::{Accepted, From, Seat, handle, host, reason, receive};
+use super::connection::{Accepted, From, Seat, handle, host, reason, receive, settle};
 use super::target::Target;
 use crate::clock::core_now;
 use crate::nvme::NvmeServer;
@@ -100,6 +100,8 @@ async fn let_in(
     from: From,
     refuse: impl Fn(&str),
 ) -> Result<Option<Accepted>, String> {
+    let Unproved { target, connect, .. } = unproved;
+    settle(target, stream, (connect, &unproved.data())).await;
     match open(stream, unproved, from) {
         Ok(seat) => {
             let (host, host_name) = (host(&unproved.data()), unproved.parties.host.clone());

@@ -144,7 +144,7 @@ async fn accept(
                 return Err(end.to_string());
             }
             Progress::Connect(connect) => {
-                await_drained(server, &handshake, &connect).await;
+                settle_unproved(server, stream, &handshake, &connect).await;
                 match join(server, stream, &handshake, &connect, from) {
                     Ok(joined) => {
                         let greeted = answer(server, handshake, (joined, rest), &mut out);
@@ -160,15 +160,41 @@ async fn accept(
     Ok(Greeted::Left)
 }
 
-/// Waits, if a host asks for a new controller, until nothing is under way of one that it has lost.
-async fn await_drained(server: &NvmeServer, handshake: &Handshake, connect: &Connect) {
-    let (0, Ok(data)) = (connect.queue, handshake.data()) else { return };
+/// Settles what a host has lost that need not prove who it is; another one does so first.
+async fn settle_unproved(
+    server: &NvmeServer,
+    stream: &TcpStream,
+    handshake: &Handshake,
+    connect: &Connect,
+) {
+    let Ok(data) = handshake.data() else { return };
     // Who asks for what there is not is refused.
     let Ok(target) = wanted(server, &data) else { return };
+    if !target.has_keys(data.host_name) {
+        settle(&target, stream, (connect, &data)).await;
+    }
+}
+
+/// Ends what a host has lost that asks for a new controller, and waits until nothing is under way
+/// of that: a write from before must not take effect after one that comes over the new queues.
+pub(super) async fn settle(
+    target: &Target,
+    stream: &TcpStream,
+    (connect, data): (&Connect, &ConnectData<'_>),
+) {
+    if let (Ok(from), Ok(reached)) = (stream.peer_addr(), stream.local_addr()) {
+        target.supersede((connect, data), (from.ip(), reached));
+    }
+    // All queues of a controller wait no longer together than its first one alone.
+    let since = match connect.queue {
+        0 => core_now(),
+        _ => target.since(data.controller).unwrap_or_else(core_now),
+    };
+    let patience = DRAINED.saturating_sub(core_now().since(since));
     let mut changes = target.changes();
-    let drained = async { while target.is_draining(&data) && changes.changed().await.is_ok() {} };
+    let drained = async { while target.is_draining(data) && changes.changed().await.is_ok() {} };
     // After this time it is let in all the same.
-    let _ = timeout(DRAINED, drained).await;
+    let _ = timeout(patience, drained).await;
 }
 
 /// Waits for bytes of the host. Returns false if it has left.

@@ -111,6 +111,10 @@ pub type Tell = Box<dyn Fn(u64) + Send>;
 struct Queue {
     socket: Socket,
     from: SocketAddr,
+    /// The address of this node that its host uses.
+    reached: Option<SocketAddr>,
+    /// When it became one.
+    since: Instant,
     /// In the order in which they came.
     number: u64,
     /// Of one for I/O, once the engine has it.
@@ -238,7 +242,7 @@ impl Target {
         }
         inner.make_room(data.host_name)?;
         inner.subsystem.open(name, connect, data, now)?;
-        inner.insert(name, socket, from);
+        inner.insert(name, (socket, from), now);
         Ok(Connected::Queue(name))
     }
 
@@ -262,7 +266,7 @@ impl Target {
             return Err(Status::ConnectHost.into());
         }
         inner.subsystem.open(name, connect, data, now)?;
-        inner.insert(name, socket, from);
+        inner.insert(name, (socket, from), now);
         Ok(())
     }
 
@@ -392,6 +396,39 @@ impl Target {
                 controller.persisted(number, status);
             }
         });
+    }
+
+    /// Whether this host has to prove who it is.
+    #[must_use]
+    pub fn has_keys(&self, host: &str) -> bool {
+        self.lock().keys.contains_key(host)
+    }
+
+    /// A host asks for a new controller, and is who it says. Ends those that it had between the
+    /// same addresses: it has lost their connections, though their ends need not have been seen
+    /// here. What it had sent over them and nobody has read is not begun any more.
+    pub fn supersede(
+        &self,
+        (connect, data): (&Connect, &ConnectData<'_>),
+        (from, reached): (IpAddr, SocketAddr),
+    ) {
+        if self.volume.is_none() || !self.lock().subsystem.may_ask(connect, data) {
+            return;
+        }
+        self.change(|inner| {
+            let Inner { subsystem, queues, .. } = inner;
+            subsystem.supersede(data, |controller| {
+                let admin = queues.get(&QueueName { controller, queue: 0 });
+                admin.is_some_and(|admin| admin.is_between(from, reached))
+            });
+        });
+    }
+
+    /// When the admin queue of a controller became one.
+    #[must_use]
+    pub fn since(&self, controller: u16) -> Option<Instant> {
+        let admin = QueueName { controller, queue: 0 };
+        self.lock().queues.get(&admin).map(|queue| queue.since)
     }
 
     /// Whether commands are under way of an association that this host has lost.
@@ -548,12 +585,14 @@ fn pass_aborts_on(controller: &mut Controller, queues: &BTreeMap<QueueName, Queu
 }
 
 impl Inner {
-    fn insert(&mut self, name: QueueName, socket: TcpStream, from: SocketAddr) {
+    fn insert(&mut self, name: QueueName, (socket, from): (TcpStream, SocketAddr), since: Instant) {
         let number = self.connected;
         self.connected += 1;
+        let reached = socket.local_addr().ok();
         let socket = Socket::Open(socket);
         let (tell, excluded) = (None, None);
-        self.queues.insert(name, Queue { socket, from, number, tell, excluded });
+        let queue = Queue { socket, from, reached, since, number, tell, excluded };
+        self.queues.insert(name, queue);
     }
 
     /// If all places for discovery are taken, has somebody give way to this host.
@@ -597,6 +636,11 @@ impl Inner {
 }
 
 impl Queue {
+    /// Whether its host has this address, and uses this one of this node.
+    fn is_between(&self, from: IpAddr, reached: SocketAddr) -> bool {
+        self.from.ip().to_canonical() == from.to_canonical() && self.reached == Some(reached)
+    }
+
     /// The volume's reservations have changed.
     fn exclude(&self, reservations: &Reservations) {
         let Some((host, excluded)) = &self.excluded else { return };

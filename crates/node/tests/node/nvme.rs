@@ -82,10 +82,15 @@ async fn read_by_nbd(node: &TestNode, offset: u64, length: u32) -> Vec<u8> {
 
 /// An admin queue, its controller, a queue for I/O, and the bytes of a block.
 async fn connected(address: &str, subsystem: &str) -> (Queue, u16, Queue, u64) {
-    let (mut admin, controller) = Queue::admin(address, subsystem, HOST).await;
+    connected_as(HOST, address, subsystem).await
+}
+
+/// The same of this host.
+async fn connected_as(host: &str, address: &str, subsystem: &str) -> (Queue, u16, Queue, u64) {
+    let (mut admin, controller) = Queue::admin(address, subsystem, host).await;
     let namespace = admin.identify(0, 1).await;
     let block_size = 1 << namespace[130];
-    let names = (subsystem, HOST);
+    let names = (subsystem, host);
     let (io, answer) = Queue::connect(address, names, (controller, 1)).await.unwrap();
     assert_eq!(answer.status, 0);
     (admin, controller, io, block_size)
@@ -295,7 +300,7 @@ async fn what_is_compared_is_written_only_if_it_is_the_same() {
     const FAILED_FUSED: u16 = 0x009;
     let place = Place::new();
     let node = node(&place).await;
-    let (address, subsystem) = export(&node, &[HOST], false).await;
+    let (address, subsystem) = export(&node, &[HOST, OTHER], false).await;
     let (mut admin, _, mut io, block_size) = connected(&address, &subsystem).await;
     assert_eq!(admin.identify(1, 0).await[522], 1, "Compare and Write is announced");
     let (old, new) = (pattern(1), pattern(2));
@@ -308,7 +313,7 @@ async fn what_is_compared_is_written_only_if_it_is_the_same() {
     assert_eq!(statuses(written), [0, 0]);
     assert_eq!(read_by_nbd(&node, 8192, 4096).await, new);
     // Two hosts that take the same lock: one has it.
-    let (_admin, _, mut other, _) = connected(&address, &subsystem).await;
+    let (_admin, _, mut other, _) = connected_as(OTHER, &address, &subsystem).await;
     let mine = pattern(4);
     let (one, two) = tokio::join!(
         io.compare_and_write(8192, (&new, &mine), block_size),

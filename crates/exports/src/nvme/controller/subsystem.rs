@@ -259,6 +259,22 @@ impl Subsystem {
         of_host.any(|controller| controller.has_ended() && controller.has_io())
     }
 
+    /// Whether a host may ask for a new controller by this Connect, as far as that does not depend
+    /// on those that there are.
+    #[must_use]
+    pub fn may_ask(&self, connect: &Connect, data: &ConnectData<'_>) -> bool {
+        connect.queue == 0 && data.controller == DYNAMIC && self.admit(connect, data).is_ok()
+    }
+
+    /// Ends the controllers of this host for which `is_lost`: it has lost their associations.
+    pub fn supersede(&mut self, data: &ConnectData<'_>, is_lost: impl Fn(u16) -> bool) {
+        for (identifier, controller) in &mut self.controllers {
+            if controller.host().is(data) && is_lost(*identifier) {
+                controller.end();
+            }
+        }
+    }
+
     /// A queue's connection is gone, and with it the last of its commands. Names one that
     /// [`Subsystem::connect`] has made, once.
     pub fn gone(&mut self, name: QueueName) {

@@ -69,10 +69,19 @@ impl Queue {
         address: &str,
         host: &str,
     ) -> io::Result<(Self, Answer)> {
+        Self::connect_from(from, address, (DISCOVERY, host)).await
+    }
+
+    /// Asks for a new controller from this address of this machine.
+    pub async fn connect_from(
+        from: [u8; 4],
+        address: &str,
+        names: (&str, &str),
+    ) -> io::Result<(Self, Answer)> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((from, 0).into())?;
         let stream = socket.connect(address.parse().unwrap()).await?;
-        Self::connect_by(stream, (DISCOVERY, host), (NEW, 0)).await
+        Self::connect_by(stream, names, (NEW, 0)).await
     }
 
     async fn connect_by(
