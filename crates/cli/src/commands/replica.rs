@@ -2,7 +2,7 @@
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    AddReplicaRequest, ReplicaStatus, StatusSource, VolumeAnswer, VolumeStatus,
+    AddReplicaRequest, NodeAnswer, ReplicaStatus, StatusSource, VolumeAnswer, VolumeStatus,
 };
 
 use super::agree::{self, Question, agree};
@@ -162,11 +162,20 @@ pub fn identity(context: &Context, volume: &str, named: &str) -> Result<String, 
     let answer: VolumeAnswer = context.client.fetch(&path)?;
     let mut answered = answer.volume;
     volume.clone_into(&mut answered.name);
-    choose(&answered, named).map(|chosen| chosen.id.clone())
+    let is_complete = || {
+        let node = context.client.fetch::<NodeAnswer>(routes::NODE);
+        node.is_ok_and(|answer| answer.node.coordinator.reachable)
+    };
+    choose(&answered, named, is_complete).map(|chosen| chosen.id.clone())
 }
 
 /// The replica that a person means by a node, `NODE:DISK`, or the beginning of an identity.
-fn choose<'a>(status: &'a VolumeStatus, named: &str) -> Result<&'a ReplicaStatus, Failure> {
+/// `is_complete`: whether the coordinator answers, which knows all that there is to know.
+fn choose<'a>(
+    status: &'a VolumeStatus,
+    named: &str,
+    is_complete: impl FnOnce() -> bool,
+) -> Result<&'a ReplicaStatus, Failure> {
     let volume = &status.name;
     let replicas: Vec<_> = status.mirrors.iter().flat_map(|mirror| &mirror.replicas).collect();
     let means = |replica: &ReplicaStatus| {
@@ -181,7 +190,7 @@ fn choose<'a>(status: &'a VolumeStatus, named: &str) -> Result<&'a ReplicaStatus
     };
     match found[..] {
         [one] => Ok(one),
-        [] if is_unknown(status, named) => Err(Failure::new(
+        [] if is_unknown(status, named) && !is_complete() => Err(Failure::new(
             format!("cannot tell which replica of volume `{volume}` is `{named}`"),
             format!(
                 "the coordinator cannot be reached, and what is known here is old: {}",

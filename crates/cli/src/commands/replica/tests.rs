@@ -22,7 +22,7 @@ fn music() -> VolumeStatus {
 #[test]
 fn a_replica_is_named_by_its_node_disk_or_identity() {
     let music = music();
-    let chosen = |named| choose(&music, named).map(|found| found.id.as_str());
+    let chosen = |named| choose(&music, named, || false).map(|found| found.id.as_str());
     assert_eq!(chosen("n1"), Ok("3fa9c1d2-1"));
     assert_eq!(chosen("n2:slow"), Ok("77aa0022-3"));
     assert_eq!(chosen("77aa0011"), Ok("77aa0011-2"));
@@ -37,14 +37,16 @@ fn a_replica_is_named_by_its_node_disk_or_identity() {
 fn a_disk_whose_name_is_not_known_here_may_be_the_one_that_is_meant() {
     let mut music = music();
     music.mirrors[0].replicas.iter_mut().for_each(|replica| replica.disk = None);
-    let failure = choose(&music, "n1:fast").unwrap_err();
+    let failure = choose(&music, "n1:fast", || false).unwrap_err();
     assert_eq!(failure.exit, Exit::Unreachable);
     assert_eq!(failure.what, "cannot tell which replica of volume `music` is `n1:fast`");
     assert!(failure.why.starts_with("the coordinator cannot be reached"), "{}", failure.why);
-    assert_eq!(choose(&music, "n1").map(|found| found.id.as_str()), Ok("3fa9c1d2-1"));
+    assert_eq!(choose(&music, "n1", || false).map(|found| found.id.as_str()), Ok("3fa9c1d2-1"));
     // There is no disk of that node among them, whatever the disks are called.
-    assert_eq!(choose(&music, "n9:fast").unwrap_err().exit, Exit::NotFound);
+    assert_eq!(choose(&music, "n9:fast", || false).unwrap_err().exit, Exit::NotFound);
+    // It is none, if the coordinator answers: of an old replica it does not know the disk's name.
+    assert_eq!(choose(&music, "n1:typo", || true).unwrap_err().exit, Exit::NotFound);
     // Nobody who would know of a new one has answered.
     music.source = StatusSource::Replica;
-    assert_eq!(choose(&music, "n9:fast").unwrap_err().exit, Exit::Unreachable);
+    assert_eq!(choose(&music, "n9:fast", || false).unwrap_err().exit, Exit::Unreachable);
 }
