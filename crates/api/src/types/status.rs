@@ -184,7 +184,8 @@ pub struct VolumeStatus {
     /// since it was attached there.
     #[serde(default)]
     pub failed: Vec<FailedRequests>,
-    /// The same of earlier uses of the volume on that node, since the start of its daemon.
+    /// The same of earlier uses of the volume, there or on the node that is asked, since the start
+    /// of its daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_before: Vec<FailedRequests>,
     /// Devices on the node that is asked from which the volume was taken away, and that somebody

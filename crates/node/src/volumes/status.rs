@@ -13,7 +13,7 @@ use crate::coordinator::{Answer, NodeLiveness, Request, StoredVolume, VolumeReco
 use crate::volumes::Node;
 use crate::volumes::attachment::{exports, wanted};
 use crate::volumes::{Attached, lock, verdict};
-use condition::{Account, conclude};
+use condition::{Account, conclude, together};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
     ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, Verify, VolumeBitmap,
@@ -23,7 +23,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::message::{RebuildProgress, RebuildWait};
 use evenkeel_core::primary::PrimaryStatus as Primary;
 use evenkeel_core::{
-    Bitmap, MirrorView, NoCoordinatorPolicy, RebuildLimit, ReplicaId, ReplicaRecord, View,
+    Bitmap, MirrorView, NoCoordinatorPolicy, NodeId, RebuildLimit, ReplicaId, ReplicaRecord, View,
 };
 use hearing::Heard;
 
@@ -260,9 +260,9 @@ fn of_view(
 ) -> VolumeStatus {
     let record = &stored.record;
     let mut status = base(node, record, view);
-    if let Some(last) = last {
-        status.failed.extend(last.failed);
-        status.failed_before.extend(last.failed_before);
+    let used_on = record.used_on.as_deref().and_then(|id| id.parse::<NodeId>().ok());
+    if used_on.is_some_and(|used_on| used_on != node.identity.node) {
+        together::used_elsewhere(&mut status, last);
     }
     status.wanted_on = wanted::on(node, record, view);
     let account = match status.primaries.first() {

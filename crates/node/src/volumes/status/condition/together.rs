@@ -144,6 +144,19 @@ fn add(status: &mut VolumeStatus, told: &Told) {
     }
 }
 
+/// Of a volume that was attached last on another node than the one that is asked: what failed here
+/// was before. `last`: what that node says, if it does.
+pub fn used_elsewhere(status: &mut VolumeStatus, last: Option<VolumeStatus>) {
+    for failed in std::mem::take(&mut status.failed) {
+        add_failed(&mut status.failed_before, &failed);
+    }
+    let Some(last) = last else { return };
+    status.failed = last.failed;
+    for failed in &last.failed_before {
+        add_failed(&mut status.failed_before, failed);
+    }
+}
+
 fn add_failed(all: &mut Vec<FailedRequests>, more: &FailedRequests) {
     // Each says which node was not answered.
     let same = |it: &&mut FailedRequests| {

@@ -125,18 +125,37 @@ fn of_replicas_those_count_that_know_the_newest_view() {
     assert!(reason.contains("it lacks writes") && reason.ends_with(why), "{reason}");
 }
 
+fn with_failed(count: u64, first: u64, last: u64) -> Told {
+    let mut told = said("n2", &Account::Serving, good());
+    told.status.failed = serde_json::from_value(json!([{
+        "kind": "write", "cause": "no-data", "why": "", "count": count, "first": first,
+        "last": last,
+    }]))
+    .unwrap();
+    told
+}
+
 #[test]
 fn failed_requests_of_the_same_kind_are_added_up() {
-    let failed = |count, first, last| {
-        let mut told = said("n2", &Account::Serving, good());
-        told.status.failed = serde_json::from_value(json!([{
-            "kind": "write", "cause": "no-data", "why": "", "count": count, "first": first,
-            "last": last,
-        }]))
-        .unwrap();
-        told
-    };
-    let status = worst(vec![failed(2, 10, 20), failed(3, 5, 15)], Vec::new(), 0).unwrap();
+    let both = vec![with_failed(2, 10, 20), with_failed(3, 5, 15)];
+    let status = worst(both, Vec::new(), 0).unwrap();
     let failed = &status.failed[0];
     assert_eq!((failed.count, failed.first, failed.last, status.failed.len()), (5, 5, 20, 1));
+}
+
+#[test]
+fn what_failed_before_another_node_used_it_is_no_failure_of_the_last_use() {
+    let old = with_failed(2, 10, 20).status;
+    let mut status = old.clone();
+    used_elsewhere(&mut status, Some(with_failed(3, 30, 40).status));
+    let count = |failed: &[FailedRequests]| failed.iter().map(|it| it.count).collect::<Vec<_>>();
+    assert_eq!((count(&status.failed), count(&status.failed_before)), (vec![3], vec![2]));
+    let mut last = with_failed(3, 30, 40).status;
+    last.failed_before = std::mem::take(&mut last.failed);
+    used_elsewhere(&mut status, Some(last));
+    assert_eq!((count(&status.failed), count(&status.failed_before)), (vec![], vec![8]));
+    // Its node does not answer.
+    let mut status = old;
+    used_elsewhere(&mut status, None);
+    assert_eq!((count(&status.failed), count(&status.failed_before)), (vec![], vec![2]));
 }
