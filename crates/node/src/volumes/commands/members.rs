@@ -175,16 +175,15 @@ async fn refuse_sourceless(
         told.collect::<Vec<_>>().join("; ")
     );
     let is_attached = node.volumes.get(found.view.volume).is_some();
-    let advice = without_source(&found.stored.record.name, is_attached);
+    let attached_on = is_attached.then_some(&*node.identity.name);
+    let advice = without_source(&found.stored.record.name, attached_on);
     Err(ApiError::new(ErrorCode::WouldLoseData, what, why, advice))
 }
 
 /// What to do then. An attached volume cannot be assembled.
-fn without_source(volume: &str, is_attached: bool) -> String {
-    let first = match is_attached {
-        true => format!("`evenkeel detach {volume}`, then "),
-        false => String::new(),
-    };
+fn without_source(volume: &str, attached_on: Option<&str>) -> String {
+    let detach = |node| format!("`evenkeel detach {volume} --node {node}`, then ");
+    let first = attached_on.map(detach).unwrap_or_default();
     format!(
         "Start the nodes of its in-sync replicas, or put their disks in order, and try again; if their data are lost for good, go on from an older copy: {first}`evenkeel volume assemble {volume} --force`"
     )

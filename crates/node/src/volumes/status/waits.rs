@@ -103,7 +103,7 @@ pub(super) fn told(
         action = "See to the disks of its in-sync replicas: why each is not served is said with it; requests go on by themselves then".to_owned();
     }
     let action = match may_go_on {
-        true => format!("{action}. {}", without_last_writes(&attached.record().name)),
+        true => format!("{action}. {}", without_last_writes(&attached.record().name, node)),
         false => action,
     };
     let (seconds, since) = (waited.as_secs(), unix_seconds_ago(waited));
@@ -159,9 +159,9 @@ fn words(awaited: Awaited, node: &str) -> (String, String) {
 }
 
 /// What to do when the replicas that have all writes are lost for good.
-fn without_last_writes(volume: &str) -> String {
+fn without_last_writes(volume: &str, node: &str) -> String {
     format!(
-        "If they are lost for good: `evenkeel detach {volume}`, then `evenkeel attach {volume}`, which goes on without the last writes"
+        "If they are lost for good: `evenkeel detach {volume} --node {node}`, then `evenkeel attach {volume} --node {node}`, which goes on without the last writes"
     )
 }
 

@@ -166,7 +166,7 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
     let told = told(&attached, &view, "n1", awaited, Duration::ZERO, true, false);
     assert_eq!(
         told.action,
-        "Start the nodes that hold its in-sync replicas, or repair the network to them; requests go on by themselves then. If they are lost for good: `evenkeel detach music`, then `evenkeel attach music`, which goes on without the last writes"
+        "Start the nodes that hold its in-sync replicas, or repair the network to them; requests go on by themselves then. If they are lost for good: `evenkeel detach music --node n1`, then `evenkeel attach music --node n1`, which goes on without the last writes"
     );
 }
 
