@@ -307,6 +307,6 @@ fn refusal(status: StatusCode, body: &Bytes) -> Failure {
     };
     let ApiError { code, what, why, action } = answer.error;
     let mut failure = Failure::new(what, why).advise(action).exit(code.exit());
-    failure.json = Some(format!("{}\n", text.trim_end()));
+    (failure.code, failure.json) = (Some(code), Some(format!("{}\n", text.trim_end())));
     failure
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evenkeel_api::ErrorCode;
+
 use crate::exit::Exit;
 use crate::output::Painted as _;
 
@@ -16,6 +18,8 @@ pub struct Failure {
     pub why: String,
     /// What to do about it. Empty if there is nothing to say.
     pub remedy: String,
+    /// What the node refused with, if it did.
+    pub code: Option<ErrorCode>,
     /// The error as the node sent it, for `--json`.
     pub json: Option<String>,
 }
@@ -28,6 +32,7 @@ impl Failure {
             what: what.into(),
             why: why.to_string(),
             remedy: String::new(),
+            code: None,
             json: None,
         }
     }

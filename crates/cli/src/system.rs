@@ -4,12 +4,16 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How long a program may take to end that is asked to.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// A mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,12 +245,69 @@ pub fn run_telling(
     patience: Duration,
     tell: impl FnOnce(),
 ) -> Result<String, Failure> {
-    let failed = |error: std::io::Error| not_run(program, arguments, &error);
-    let (begun, mut tell) = (Instant::now(), Some(tell));
+    let mut child = spawn(program, arguments)?;
+    wait(&mut child, patience, tell, || false)
+        .map_err(|error| not_run(program, arguments, &error))?;
+    ended(child, program, arguments)
+}
+
+/// Why a program that is not waited for any longer has not done its work.
+#[derive(Debug)]
+pub enum NotRun {
+    /// It has failed, or was ended.
+    Failed(Failure),
+    /// Somebody wants an end, and it goes on: the kernel does not end it before it has done what it
+    /// was asked.
+    GoesOn,
+}
+
+/// The same, until somebody wants an end: then the program is asked to end, too.
+///
+/// # Errors
+/// As above; or if it goes on.
+pub fn run_unless(
+    interrupt: &Interrupt,
+    program: &str,
+    arguments: &[&OsStr],
+    patience: Duration,
+    tell: impl FnOnce(),
+) -> Result<String, NotRun> {
+    let failed = |error: std::io::Error| NotRun::Failed(not_run(program, arguments, &error));
+    let mut child = spawn(program, arguments).map_err(NotRun::Failed)?;
+    if !wait(&mut child, patience, tell, || interrupt.wanted()).map_err(failed)? {
+        if let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            // An error means that it has ended already.
+            let _ = kill_process(id, Signal::TERM);
+        }
+        let begun = Instant::now();
+        if !wait(&mut child, ENDING, || {}, || begun.elapsed() >= ENDING).map_err(failed)? {
+            return Err(NotRun::GoesOn);
+        }
+        // What it has started may hold its output open.
+        interrupt.check().map_err(NotRun::Failed)?;
+    }
+    ended(child, program, arguments).map_err(NotRun::Failed)
+}
+
+fn spawn(program: &str, arguments: &[&OsStr]) -> Result<Child, Failure> {
     let mut command = command(program, arguments);
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
-    while child.try_wait().map_err(failed)?.is_none() {
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    spawned.map_err(|error| not_run(program, arguments, &error))
+}
+
+/// Waits for the end of a program, and tells once if that takes longer than `patience`. Returns
+/// false if `is_enough` says so before it has ended.
+fn wait(
+    child: &mut Child,
+    patience: Duration,
+    tell: impl FnOnce(),
+    is_enough: impl Fn() -> bool,
+) -> std::io::Result<bool> {
+    let (begun, mut tell) = (Instant::now(), Some(tell));
+    while child.try_wait()?.is_none() {
+        if is_enough() {
+            return Ok(false);
+        }
         if begun.elapsed() >= patience
             && let Some(tell) = tell.take()
         {
@@ -254,7 +315,12 @@ pub fn run_telling(
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    result(child.wait_with_output().map_err(failed)?, program, arguments)
+    Ok(true)
+}
+
+fn ended(child: Child, program: &str, arguments: &[&OsStr]) -> Result<String, Failure> {
+    let output = child.wait_with_output();
+    result(output.map_err(|error| not_run(program, arguments, &error))?, program, arguments)
 }
 
 fn not_run(program: &str, arguments: &[&OsStr], error: &std::io::Error) -> Failure {

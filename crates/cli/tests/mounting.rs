@@ -45,16 +45,37 @@ impl Machine {
             scratch.runtime("n1"),
             scratch.peer("n1")
         );
-        let file = scratch.place("n1").join("evenkeel.toml");
-        std::fs::write(&file, config).unwrap();
-        let log = std::fs::File::create(scratch.place("n1").join("log")).unwrap();
-        let mut node = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-        let node = node.args(["node", "run", "--config"]).arg(&file).stderr(log).spawn().unwrap();
+        std::fs::write(scratch.place("n1").join("evenkeel.toml"), config).unwrap();
+        let node = daemon(&scratch);
         let machine = Self { scratch, node, volume };
         machine.until("n1", "node status", |_| true);
         machine.done("n1", &format!("disk add {}", disk.display()));
         machine.done("n1", &format!("volume create {} --size 64M --replicas 1", machine.volume));
         machine.has_devices().then_some(machine)
+    }
+
+    /// Ends the daemon by a signal.
+    fn end(&mut self, signal: &str) {
+        let id = self.node.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.node.wait().unwrap();
+    }
+
+    /// Starts the next daemon, and waits until it answers.
+    fn start(&mut self) {
+        self.node = daemon(&self.scratch);
+        self.until("n1", "node status", |_| true);
+    }
+
+    /// Starts the next daemon in a way that the volume's disk is missing for some tries, and lets a
+    /// command be the first to find it: the daemon tries again seconds later.
+    fn start_late(&mut self) {
+        let (disk, away) = (self.place("n1").join("d"), self.place("n1").join("away"));
+        std::fs::rename(&disk, &away).unwrap();
+        self.start();
+        std::thread::sleep(Duration::from_secs(8));
+        std::fs::rename(&away, &disk).unwrap();
+        self.until("n1", "disk list --json", |said| said.contains("\"state\":\"serving\""));
     }
 
     fn has_devices(&self) -> bool {
@@ -139,6 +160,15 @@ impl Machine {
         stream.read_exact(&mut export).unwrap();
         stream
     }
+}
+
+/// The daemon of the only node.
+fn daemon(scratch: &Scratch) -> Child {
+    let file = scratch.place("n1").join("evenkeel.toml");
+    let log = scratch.place("n1").join("log");
+    let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+    let mut node = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    node.args(["node", "run", "--config"]).arg(&file).stderr(log).spawn().unwrap()
 }
 
 impl Drop for Machine {
@@ -258,4 +288,94 @@ fn a_mount_that_is_interrupted_leaves_what_was_there() {
     machine.ok("attach VOLUME --as nbd");
     interrupted();
     machine.is_attached_with(1);
+}
+
+/// As after a reboot: a boot unit mounts before the daemon has attached the volume again by itself.
+#[test]
+fn what_was_attached_and_exported_is_so_whoever_attaches_it_first_after_a_restart() {
+    let Some(mut machine) = Machine::new() else { return };
+    machine.format();
+    machine.ok("attach VOLUME --as nbd");
+    machine.end("-TERM");
+    machine.start_late();
+    machine.ok("mount VOLUME DIRECTORY");
+    let said = machine.ok("umount VOLUME");
+    assert!(said.contains("without a block device: it was before it was mounted"), "{said}");
+    machine.is_attached_with(1);
+    machine.ok("detach VOLUME");
+    // One that was attached to be mounted goes with the next unmount.
+    machine.ok("mount VOLUME DIRECTORY");
+    assert!(Command::new("umount").arg(machine.directory()).status().unwrap().success());
+    machine.end("-TERM");
+    machine.start_late();
+    machine.ok("mount VOLUME DIRECTORY");
+    machine.ok("umount VOLUME");
+    machine.is_detached();
+}
+
+/// The old device gives errors and is mounted, so none is made in its place: a mount that is tried
+/// before the unmount takes nothing away.
+#[test]
+fn a_mount_that_comes_too_early_after_a_kill_takes_no_device_away() {
+    let Some(mut machine) = Machine::new() else { return };
+    machine.format();
+    machine.ok("attach VOLUME --as device");
+    machine.ok("mount VOLUME DIRECTORY");
+    machine.end("-KILL");
+    machine.start();
+    let lacks = |said: &str| said.contains("its block device could not be made yet");
+    let status = machine.line("volume status VOLUME --json");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !lacks(&machine.done("n1", &status)) {
+        // With ublk the device is taken up again.
+        if machine.status()["primaries"][0]["device"].is_string() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{:#}", machine.status());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let other = machine.place("other").display().to_string();
+    let said = machine.refused(4, &format!("mount VOLUME {other}"));
+    assert!(said.contains("is in use"), "{said}");
+    let said = machine.ok("umount VOLUME");
+    assert!(said.contains("it stays attached on node n1, as it was before"), "{said}");
+    machine.until("n1", &status, |said| said.contains("\"device\":\"/dev/evenkeel/"));
+    machine.ok("mount VOLUME DIRECTORY");
+    machine.ok("umount VOLUME");
+    assert!(machine.status()["primaries"][0]["device"].is_string());
+}
+
+/// A program that the kernel holds does not end by a signal.
+#[test]
+fn an_interrupt_ends_the_wait_for_a_mount_that_hangs() {
+    let Some(machine) = Machine::new() else { return };
+    machine.format();
+    let programs = machine.place("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let hangs = programs.join("mount");
+    let script = "#!/bin/sh\ntrap '' INT TERM\ntouch \"$0.begun\"\nn=0\n\
+                  while [ $n -lt 300 ] && ! [ -e \"$0.end\" ]; do sleep 0.1; n=$((n + 1)); done\nexit 1\n";
+    std::fs::write(&hangs, script).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&hangs).status().unwrap().success());
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let line = machine.line("mount VOLUME DIRECTORY");
+    let mut command = common::evenkeel(&machine.runtime("n1").join("api.sock"), line.split(' '));
+    let command = command.env("PATH", &path).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !programs.join("mount.begun").exists() {
+        assert!(Instant::now() < deadline, "it does not begin to mount");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let begun = Instant::now();
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let said = machine.said(130, &child.wait_with_output().unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(10), "it waited for the program");
+    assert!(said.contains("`mount` goes on in the kernel until the volume answers"), "{said}");
+    // What is said is so.
+    assert!(machine.status()["primaries"][0]["device"].is_string());
+    std::fs::write(programs.join("mount.end"), "").unwrap();
+    machine.ok("umount VOLUME");
+    machine.is_detached();
 }

@@ -42,4 +42,4 @@ pub use removed::RemovedNode;
 pub use store::{Store, StoreError};
 pub use task::{Task, TaskStep, run};
 pub use view_text::{ViewText, from_hex, to_hex};
-pub use wanted::{ByMount, NvmeKeys, Shown, WantedNbd, WantedNvme, WantedOn, Wish};
+pub use wanted::{ForMount, Made, NvmeKeys, Shown, WantedNbd, WantedNvme, WantedOn, Wish};

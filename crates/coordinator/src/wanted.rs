@@ -30,13 +30,22 @@ pub struct Shown {
     pub nvme: Option<WantedNvme>,
     /// What of this was made to mount the volume. `None`: nothing, or older software noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by_mount: Option<ByMount>,
+    pub mount: Option<ForMount>,
 }
 
-/// What `mount` has made of the use of a volume: `umount` takes away as much, and no more.
+/// What was made for a mount: `umount` takes away as much, and no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForMount {
+    /// How much that is.
+    pub made: Made,
+    /// The mount that it was made for: one that fails takes away nothing that another one has.
+    pub token: String,
+}
+
+/// What of the use of a volume was made for a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ByMount {
+pub enum Made {
     /// Its block device: it was attached before.
     Device,
     /// All of it: it was attached to be mounted.

@@ -9,10 +9,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use evenkeel_coordinator::{
-    Answer, ByMount, CallError, Caller, Fate, FoundReplica, LostCopy, Maker, NoData, NodeLiveness,
-    NodeRecord, NvmeKeys, PlacedReplica, Registration, RemovedNode, Request, Shown, Standing,
-    StoredVolume, ViewText, VolumeRecord, WantedNbd, WantedNvme, WantedOn, Wish, dropped, from_hex,
-    to_hex,
+    Answer, CallError, Caller, Fate, ForMount, FoundReplica, LostCopy, Made, Maker, NoData,
+    NodeLiveness, NodeRecord, NvmeKeys, PlacedReplica, Registration, RemovedNode, Request, Shown,
+    Standing, StoredVolume, ViewText, VolumeRecord, WantedNbd, WantedNvme, WantedOn, Wish, dropped,
+    from_hex, to_hex,
 };
 
 pub mod embedded;

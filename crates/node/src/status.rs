@@ -1,6 +1,6 @@
 //! What a node reports of itself.
 
-use evenkeel_api::types::{Authentication, MemoryStatus, NodeStatus};
+use evenkeel_api::types::{Authentication, MemoryStatus, NodeStatus, REVISION};
 
 use crate::certificates;
 use crate::running::Running;
@@ -36,6 +36,7 @@ pub async fn of(running: &Running) -> NodeStatus {
         name: node.identity.name.clone(),
         cluster: running.credentials.cluster.get(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: REVISION,
         pid: std::process::id(),
         started: running.started,
         addresses: node.member.addresses().to_vec(),

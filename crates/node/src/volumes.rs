@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::clock::unix_seconds;
-use crate::coordinator::{ByMount, PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
+use crate::coordinator::{ForMount, PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
 use crate::disks::Unserved;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
 
@@ -72,7 +72,7 @@ pub struct Wanted {
     pub nvme: Option<WantedNvme>,
     /// What of this was made to mount it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by_mount: Option<ByMount>,
+    pub mount: Option<ForMount>,
     /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is
     /// made in its place: whoever has it mounted would take the two for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -109,14 +109,14 @@ impl Point {
 
 impl Wanted {
     fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
-        let Shown { device, nbd, nvme, by_mount } = shown;
+        let Shown { device, nbd, nvme, mount } = shown;
         let (dead, replaced) = (Vec::new(), None);
-        Self { volume, name, incarnation, device, nbd, nvme, by_mount, dead, replaced }
+        Self { volume, name, incarnation, device, nbd, nvme, mount, dead, replaced }
     }
 
     fn shown(&self) -> Shown {
-        let (nbd, nvme) = (self.nbd.clone(), self.nvme.clone());
-        Shown { device: self.device, nbd, nvme, by_mount: self.by_mount }
+        let (nbd, nvme, mount) = (self.nbd.clone(), self.nvme.clone(), self.mount.clone());
+        Shown { device: self.device, nbd, nvme, mount }
     }
 }
 

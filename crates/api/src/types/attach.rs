@@ -32,10 +32,23 @@ pub struct AttachRequest {
     pub how: AttachHow,
     /// Refuse writes.
     pub read_only: bool,
-    /// It is attached, or given a block device, to be mounted: a detach `after_mount` takes away
-    /// what was made for this, and no more.
+    /// As `mount`, by a command that names its mount by no token.
     #[serde(skip_serializing_if = "is_false")]
     pub for_mount: bool,
+    /// It is attached, or given a block device, for the mount that is named by this token: 1 to 64
+    /// printable ASCII characters, of which no other mount has the same. A detach `after_mount`, or
+    /// of this `failed_mount`, takes away what was made for it, and no more. What was asked for
+    /// before without a mount does not become one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
+}
+
+impl AttachRequest {
+    /// The token of the mount that it is for; empty if the command names none.
+    #[must_use]
+    pub fn mount(&self) -> Option<String> {
+        self.mount.clone().or_else(|| self.for_mount.then(String::new))
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
@@ -67,10 +80,14 @@ pub struct AttachAnswer {
 pub struct DetachRequest {
     /// The node, by name or identity; `null`: this one.
     pub node: Option<String>,
-    /// It was unmounted on this node, or could not be mounted: take away only what was made
-    /// `for_mount`. A volume that was attached before, or is exported, stays attached.
+    /// It was unmounted on this node: take away only what was made for a mount. A volume that was
+    /// attached before, or is exported, stays attached. Not with `node`.
     #[serde(skip_serializing_if = "is_false")]
     pub after_mount: bool,
+    /// The mount on this node that was named by this token has failed: take away what was made for
+    /// it, and nothing that another one has. Not with `node` or `after_mount`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_mount: Option<String>,
 }
 
 /// Answer to a detach.
@@ -85,7 +102,8 @@ pub struct DetachAnswer {
     /// more.
     #[serde(default = "yes")]
     pub given_up: bool,
-    /// Whether it stays attached: the detach was one `after_mount`.
+    /// Whether it stays attached, or is to be attached again by itself: the detach was one after a
+    /// mount.
     #[serde(default)]
     pub attached: bool,
     /// The in-sync replicas that did not answer, as `NODE:DISK`, if it was not given up.

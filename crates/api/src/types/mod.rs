@@ -32,6 +32,9 @@ use utoipa::ToSchema;
 /// The version of the API's JSON.
 pub const VERSION: u32 = 1;
 
+/// What this version knows of requests: see [`NodeStatus::revision`].
+pub const REVISION: u32 = 1;
+
 /// It is done; there is nothing more to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoneAnswer {

@@ -32,6 +32,10 @@ pub struct NodeStatus {
     pub cluster: String,
     /// Version of the software.
     pub software: String,
+    /// What the daemon knows of requests that were added to since version 1 of the API, as a
+    /// number that grows: 1 knows `mount` of attach, and `failed_mount` of detach. 0: it is older.
+    #[serde(default)]
+    pub revision: u32,
     /// Process number of the daemon.
     pub pid: u32,
     /// Since when it runs.

@@ -56,6 +56,9 @@ pub struct MountArgs {
     /// Options for mount, as in noatime,discard
     #[arg(long, short, value_name = "OPTIONS")]
     pub options: Option<String>,
+    /// Mount it though other machines may write to it over an export; none may be connected
+    #[arg(long)]
+    pub beside_exports: bool,
 }
 
 /// A filesystem that `mount --mkfs` can make.

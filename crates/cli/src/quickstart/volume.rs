@@ -101,6 +101,6 @@ pub fn format(access: &Access) -> Result<Option<&'static str>, Failure> {
     let (Access::Device { path, .. }, Some(filesystem)) = (access, filesystem()) else {
         return Ok(None);
     };
-    mount::make(NAME, path, filesystem)?;
+    mount::make(NAME, path, filesystem, &system::run)?;
     Ok(Some(filesystem.name()))
 }

@@ -49,6 +49,34 @@ async fn a_volume_that_was_changed_elsewhere_meanwhile_is_attached_again() {
     nodes[1].detach("web").await;
 }
 
+/// As a boot script may: what was exported is exported, whoever comes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_comes_first_attaches_a_volume_as_it_was() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[2].attach("web").await;
+    nodes[2].stop().await;
+    nodes[1].stop().await;
+    nodes[2].restart().await;
+    // It tries again after pauses that grow.
+    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    nodes[1].restart().await;
+    let attach = || nodes[2].call("POST", "/v1/volumes/web/attach", json!({"how": "none"}));
+    loop {
+        let (status, answer) = attach().await;
+        if status == 200 || answer["error"]["code"] == "attached" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let status = nodes[2].get("/v1/volumes/web").await;
+    assert_eq!(status["volume"]["exports"][0]["kind"], "nbd", "{status:#}");
+    assert_eq!(wanted_on(&status), (String::new(), json!([])));
+    nodes[2].detach("web").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
     let place = Place::new();

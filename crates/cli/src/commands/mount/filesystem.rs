@@ -9,7 +9,9 @@ use crate::args::{Filesystem, MountArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::size;
-use crate::system;
+
+/// What runs a program with these words, and gives what it prints.
+pub type Run<'a> = &'a dyn Fn(&str, &[&OsStr]) -> Result<String, Failure>;
 
 /// The smallest XFS that `mkfs.xfs` makes.
 const SMALLEST_XFS: u64 = 300 << 20;
@@ -69,10 +71,10 @@ const fn fitting(size: u64) -> Filesystem {
 ///
 /// # Errors
 /// If the device cannot be read.
-pub fn signature(device: &Path) -> Result<Option<String>, Failure> {
+pub fn signature(device: &Path, run: Run<'_>) -> Result<Option<String>, Failure> {
     // wipefs ends with 0 also where it finds nothing, unlike blkid.
     let words = ["--no-act", "--parsable", "--noheadings", "--output", "TYPE"].map(OsStr::new);
-    let found = system::run("wipefs", &[&words[..], &[device.as_os_str()]].concat())?;
+    let found = run("wipefs", &[&words[..], &[device.as_os_str()]].concat())?;
     Ok(found.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
 }
 
@@ -80,7 +82,12 @@ pub fn signature(device: &Path) -> Result<Option<String>, Failure> {
 ///
 /// # Errors
 /// If the volume is too small for it, or the program fails or is missing.
-pub fn make(volume: &str, device: &Path, filesystem: Filesystem) -> Result<(), Failure> {
+pub fn make(
+    volume: &str,
+    device: &Path,
+    filesystem: Filesystem,
+    run: Run<'_>,
+) -> Result<(), Failure> {
     if filesystem == Filesystem::Xfs
         && let Some(size) = size_of(device)
     {
@@ -88,8 +95,8 @@ pub fn make(volume: &str, device: &Path, filesystem: Filesystem) -> Result<(), F
     }
     let words = [OsStr::new("-q"), device.as_os_str()];
     match filesystem {
-        Filesystem::Xfs => system::run("mkfs.xfs", &words),
-        Filesystem::Ext4 => system::run("mkfs.ext4", &words),
+        Filesystem::Xfs => run("mkfs.xfs", &words),
+        Filesystem::Ext4 => run("mkfs.ext4", &words),
     }
     .map(drop)
     .map_err(without_usage)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use evenkeel_api::types::{Export, PrimaryStatus, VolumeStatus};
 
-use crate::args::Filesystem;
+use crate::args::{Filesystem, MountArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::system;
@@ -22,37 +22,62 @@ const SHARED: [&str; 2] = ["gfs2", "ocfs2"];
 const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Refuses to mount what a client uses that may write.
+/// Refuses to mount what a client uses that may write, or may use at any time from another machine:
+/// hosts connect again by themselves, as after a restart.
 ///
 /// # Errors
 /// Says who uses it, and where.
-pub fn refuse_clients(volume: &VolumeStatus, directory: &Path) -> Result<(), Failure> {
-    let writes = |export: &&Export| export.clients > 0 && !export.read_only;
-    let clients: Vec<&Export> = volume.exports.iter().filter(writes).collect();
-    let told: Vec<String> = clients.iter().map(|export| use_by(export)).collect();
-    let Some(first) = clients.first() else { return Ok(()) };
-    Err(Failure::new(
-        format!("volume `{}` is not mounted on {}", volume.name, directory.display()),
-        told.join(", and "),
+pub fn refuse_clients(volume: &VolumeStatus, args: &MountArgs) -> Result<(), Failure> {
+    let what = format!("volume `{}` is not mounted on {}", volume.name, args.directory.display());
+    let writable: Vec<&Export> = volume.exports.iter().filter(|it| !it.read_only).collect();
+    let used: Vec<&Export> = writable.iter().filter(|it| it.clients > 0).copied().collect();
+    if let Some(first) = used.first() {
+        let users: Vec<String> = used.iter().map(|export| use_by(export)).collect();
+        let failure = Failure::new(what, users.join(", and ")).exit(Exit::Unsafe);
+        return Err(failure.advise(ending_client(volume, first)));
+    }
+    let reached =
+        writable.iter().find(|export| is_reached(export)).filter(|_| !args.beside_exports);
+    let Some(export) = reached else { return Ok(()) };
+    let why = format!(
+        "{}, and whoever may use that can write at any time: what two write that don't know of each \
+         other is lost",
+        use_by(export)
+    );
+    Err(Failure::new(what, why).exit(Exit::Unsafe).advise(ending_export(volume, export, args)))
+}
+
+/// Whether other machines reach it.
+fn is_reached(export: &Export) -> bool {
+    export.kind == "nvme" || !export.tcp.is_empty()
+}
+
+fn ending_export(volume: &VolumeStatus, export: &Export, args: &MountArgs) -> String {
+    let (name, directory) = (&volume.name, args.directory.display());
+    let end = end(volume, export);
+    format!(
+        "{end}; or, if nobody uses it while the volume is mounted here: evenkeel mount {name} \
+         {directory} --beside-exports"
     )
-    .exit(Exit::Unsafe)
-    .advise(ending_client(volume, first)))
 }
 
 /// What to do about a client, which may be the disk of a virtual machine: another node's export
 /// can't be ended from here without its attachment.
 fn ending_client(volume: &VolumeStatus, export: &Export) -> String {
+    format!("have what uses it end its connection, or {}; then try again", end(volume, export))
+}
+
+fn end(volume: &VolumeStatus, export: &Export) -> String {
     let (name, kind, node) = (&volume.name, &export.kind, &export.node.name);
     let is_here = |primary: &PrimaryStatus| primary.here && primary.node.name == *node;
-    let end = match volume.primaries.iter().any(is_here) {
+    match volume.primaries.iter().any(is_here) {
         true => format!(
             "end the export and the connection with it: evenkeel unexport {name} --only {kind}"
         ),
         false => {
             format!("if nobody needs it there, detach it: evenkeel detach {name} --node {node}")
         }
-    };
-    format!("have what uses it end its connection, or {end}; then try again")
+    }
 }
 
 /// Refuses to mount a filesystem that another node may have mounted too, if it is none for that. A

@@ -1,8 +1,31 @@
+use std::path::Path;
+
 use super::*;
 
-fn args(directory: &Path) -> MountArgs {
-    let directory = directory.to_owned();
-    MountArgs { name: "music".into(), directory, mkfs: None, options: None }
+pub fn args(directory: &Path) -> MountArgs {
+    let (name, directory) = ("music".into(), directory.to_owned());
+    MountArgs { name, directory, mkfs: None, options: None, beside_exports: false }
+}
+
+/// A node whose daemon knows so much of requests.
+pub fn node(revision: u32) -> NodeStatus {
+    serde_json::from_value(serde_json::json!({
+        "id": "1", "name": "n1", "cluster": "c", "software": "0.1.0", "revision": revision,
+        "pid": 1, "started": 0, "addresses": [], "authentication": "none",
+        "coordinator": {"here": true, "reachable": true, "message": ""}, "workers": 1,
+        "memory": {"per_volume": 0, "buffers": 0, "buffers_used": 0}, "disks": 0, "replicas": 0,
+        "attached": [], "warnings": [],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn nothing_is_begun_with_a_daemon_that_could_not_end_it() {
+    assert!(refuse_older(&node(NEEDED), "volume `music` is not unmounted").is_ok());
+    let failure = refuse_older(&node(0), "volume `music` is not unmounted").unwrap_err();
+    assert_eq!(failure.what, "volume `music` is not unmounted");
+    assert!(failure.why.contains("node n1 (0.1.0) is older than this command"), "{}", failure.why);
+    assert!(failure.why.ends_with("nothing was done"), "{}", failure.why);
 }
 
 #[test]

@@ -2,21 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use evenkeel_api::routes;
-use evenkeel_api::types::{VolumeState, VolumeStatus, VolumesAnswer};
+use evenkeel_api::types::{DetachAnswer, DetachRequest, NodeStatus, VolumeStatus, VolumesAnswer};
 
-use super::{Context, detach, points, volume};
+use super::{Context, SLOW, node, points, reason, refuse_older, volume};
 use crate::args::UmountArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::system;
 
-/// How long an unmount may take before anything is said of it: a primary has noticed by then that a
-/// replica does not answer.
-const SLOW: Duration = Duration::from_secs(6);
 /// How the node ends what it says of a volume of which a mount has made nothing.
 const AS_BEFORE: &str = ", as it was before it was mounted";
 
@@ -25,7 +21,12 @@ const AS_BEFORE: &str = ", as it was before it was mounted";
 /// # Errors
 /// If it is not mounted, in use, or the node refuses.
 pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
-    let Mounted { name, device, is_attached } = find(context, &args.what)?;
+    let own = node(context)?;
+    let Mounted { name, device, is_used } = find(context, &args.what, &own)?;
+    if is_used && !args.keep_attached {
+        // Before anything is unmounted.
+        refuse_older(&own, &format!("volume `{name}` is not unmounted"))?;
+    }
     let points = system::mount_points(&device);
     points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;
     for point in &points {
@@ -37,7 +38,7 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
         // Before the rest, which may take long.
         say(&unmounted(&name, &shown));
     }
-    let left = match (is_attached, args.keep_attached) {
+    let left = match (is_used, args.keep_attached) {
         (false, _) => Left::detached(),
         (true, true) => Left { is_attached: true, told: "it is still attached".to_owned() },
         (true, false) => give_back(context, &name, points.is_empty())?,
@@ -75,8 +76,11 @@ impl Left {
 
 /// Takes away what was attached to mount it. `was_unmounted`: nothing was mounted by now.
 fn give_back(context: &Context, name: &str, was_unmounted: bool) -> Result<Left, Failure> {
-    let answer =
-        detach(context, name).map_err(|failure| not_detached(failure, name, was_unmounted))?;
+    let path = routes::fill(routes::DETACH, &[name]);
+    let request = DetachRequest { after_mount: true, ..DetachRequest::default() };
+    let answer = context.client.post(&path, &request).and_then(|answer| answer.parse());
+    let answer: DetachAnswer =
+        answer.map_err(|failure| not_detached(failure, name, was_unmounted))?;
     if answer.attached {
         // As a detach tells it, which names the volume first.
         let told = answer.message.strip_prefix(&format!("{name}: ")).unwrap_or(&answer.message);
@@ -134,12 +138,7 @@ fn unmount(context: &Context, name: &str, point: &Path) -> Result<(), Failure> {
 
 /// What an unmount waits for, and what becomes of it if nobody waits.
 fn waits(name: &str, point: &Path, volume: Option<&VolumeStatus>) -> String {
-    let suspended = volume.and_then(|volume| volume.suspended.as_ref());
-    let other = |volume: &&VolumeStatus| volume.state != VolumeState::Serving;
-    let reason = suspended
-        .map(|suspended| suspended.why.clone())
-        .or_else(|| volume.filter(other).and_then(|volume| volume.reason.clone()));
-    let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let reason = reason(volume);
     format!(
         "waiting for `umount {}`, which writes what volume {name} has not got yet{reason}; Ctrl-C ends \
          the wait, not the unmount: it goes on as soon as the volume answers, and the volume stays attached",
@@ -151,19 +150,20 @@ fn waits(name: &str, point: &Path, volume: Option<&VolumeStatus>) -> String {
 struct Mounted {
     name: String,
     device: PathBuf,
-    /// Whether the node has it attached: a device that outlived that gives errors.
-    is_attached: bool,
+    /// Whether the node has it attached, or is to attach it again by itself: a device that outlived
+    /// that gives errors.
+    is_used: bool,
 }
 
 /// The volume that a person means by its name or by where it is mounted, with its device. One that
 /// is dead and is mounted still goes first: nothing takes its place before it is unmounted.
-fn find(context: &Context, what: &str) -> Result<Mounted, Failure> {
+fn find(context: &Context, what: &str, own: &NodeStatus) -> Result<Mounted, Failure> {
     let volumes = context.client.fetch::<VolumesAnswer>(routes::VOLUMES)?.volumes;
     let directory = fs::canonicalize(what).ok();
     let mounts = system::mounts();
     for volume in &volumes {
         let here = || volume.primaries.iter().filter(|primary| primary.here);
-        let is_attached = here().next().is_some();
+        let is_used = here().next().is_some() || is_wanted(volume, own);
         let living = here().filter_map(|primary| primary.device.as_ref());
         for device in volume.dead_devices.iter().chain(living) {
             let device = PathBuf::from(device);
@@ -172,15 +172,20 @@ fn find(context: &Context, what: &str) -> Result<Mounted, Failure> {
                 .and_then(|path| system::top_mount(&mounts, path))
                 .is_some_and(|top| system::is_from(top, &device));
             if volume.name == what || mounted_there {
-                return Ok(Mounted { name: volume.name.clone(), device, is_attached });
+                return Ok(Mounted { name: volume.name.clone(), device, is_used });
             }
         }
     }
-    Err(not_here(what, &volumes))
+    Err(not_here(what, &volumes, own))
+}
+
+/// Whether this node is to attach it again by itself.
+fn is_wanted(volume: &VolumeStatus, own: &NodeStatus) -> bool {
+    volume.wanted_on.iter().any(|wanted| wanted.node.id == own.id)
 }
 
 /// Why nothing of this node is meant by that.
-fn not_here(what: &str, volumes: &[VolumeStatus]) -> Failure {
+fn not_here(what: &str, volumes: &[VolumeStatus], own: &NodeStatus) -> Failure {
     let Some(volume) = volumes.iter().find(|volume| volume.name == what) else {
         return Failure::new(
             format!("`{what}` is neither a volume attached here nor the directory of one"),
@@ -194,6 +199,10 @@ fn not_here(what: &str, volumes: &[VolumeStatus]) -> Failure {
     if volume.primaries.iter().any(|primary| primary.here) {
         return failure("it has no block device on this node, so it is not mounted here".into())
             .advise(format!("to end its use: evenkeel detach {what}"));
+    }
+    if is_wanted(volume, own) {
+        return failure("it is not attached on this node at present, and is attached again".into())
+            .advise(format!("to end that: evenkeel detach {what}"));
     }
     match nodes.first() {
         Some(first) => {

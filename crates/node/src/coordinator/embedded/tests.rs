@@ -335,7 +335,7 @@ fn with(view: &View, nodes: &[NodeId]) -> View {
     next
 }
 
-const BY_DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, by_mount: None };
+const BY_DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, mount: None };
 
 #[test]
 fn a_takeover_takes_back_where_a_volume_was_wanted_before() {

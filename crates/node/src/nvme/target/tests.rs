@@ -318,7 +318,7 @@ fn a_queue_gets_nothing_of_one_of_the_same_name_that_is_gone() {
     assert_eq!(target.number(name), None);
     // Names come again when all others have been used.
     let (_end, (socket, from)) = connection();
-    target.lock().insert(name, socket, from);
+    target.lock().insert(name, (socket, from), NOW);
     target.serves((name, number), old);
     target.lock().queues.get_mut(&name).unwrap().close();
     assert!(hears.try_recv().is_err());

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::again::until_attached;
 use super::end::take_away;
-use super::lifecycle::{Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
+use super::lifecycle::{AskedBy, Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
 use super::wanted::until_told;
 use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::nvme::Exported;
@@ -159,7 +159,7 @@ impl Turn {
     }
 
     /// Whose turn it is.
-    pub(super) fn volume(&self) -> VolumeId {
+    pub(in crate::volumes) fn volume(&self) -> VolumeId {
         self.0.volume
     }
 
@@ -202,13 +202,13 @@ impl Turn {
     }
 
     /// See [`Lifecycle::device`].
-    pub(in crate::volumes) fn device(&self, attached: &Attached, device: Option<Device>) {
-        self.step(|machine| machine.device(attached.primary.incarnation, device));
+    pub(super) fn device(&self, attached: &Attached, device: Device, asked_by: AskedBy) {
+        self.step(|machine| machine.device(attached.primary.incarnation, device, asked_by));
     }
 
-    /// See [`Lifecycle::for_mount`].
-    pub(in crate::volumes) fn for_mount(&self, attached: &Attached, is_for_mount: bool) {
-        self.step(|machine| machine.for_mount(attached.primary.incarnation, is_for_mount));
+    /// See [`Lifecycle::no_device`].
+    pub(super) fn no_device(&self, attached: &Attached) {
+        self.step(|machine| machine.no_device(attached.primary.incarnation));
     }
 
     /// See [`Lifecycle::export`].
@@ -239,6 +239,11 @@ impl Turn {
     /// See [`Lifecycle::unwant`].
     pub(in crate::volumes) fn unwant(&self) -> bool {
         self.step(Lifecycle::unwant)
+    }
+
+    /// See [`Lifecycle::await_no_device`].
+    pub(in crate::volumes) fn await_no_device(&self) {
+        self.step(Lifecycle::await_no_device);
     }
 
     /// See [`Lifecycle::await_again`].

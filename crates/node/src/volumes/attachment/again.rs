@@ -12,7 +12,7 @@ use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::actor::{self, Turn, turn};
-use super::lifecycle::Awaited;
+use super::lifecycle::{AskedBy, Awaited};
 use super::{device, export, nvme, start, wanted};
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
 use crate::volumes::Node;
@@ -183,26 +183,63 @@ async fn try_once(
     start::alive(node, &turn, &what).await?;
     refuse_dead(node, how.dead.clone(), &what).await?;
     refuse_unwanted(node, &how, &what).await?;
-    let attached = start::start(node, &turn, &what, how.shown()).await?;
-    let (id, incarnation) = (node.identity.node, Incarnation(how.incarnation));
-    *last = Some(PrimaryId { node: id, incarnation });
-    let shown = show(node, &turn, &attached, how.shown(), *last).await;
+    *last = Some(last_primary(node, &how));
+    let (_, shown) = attach(node, &turn, &how, &what).await?;
+    shown.map_err(Failed::Waits)
+}
+
+/// The primary of the last daemon here.
+fn last_primary(node: &Node, how: &Wanted) -> PrimaryId {
+    PrimaryId { node: node.identity.node, incarnation: Incarnation(how.incarnation) }
+}
+
+/// Attaches it, shown as it was. Also returns why it is not shown by all of that, if so: that is
+/// tried until it succeeds.
+async fn attach(
+    node: &Arc<Node>,
+    turn: &Turn,
+    how: &Wanted,
+    what: &str,
+) -> Result<(Arc<Attached>, Result<(), ApiError>), ApiError> {
+    let attached = start::start(node, turn, what, how.shown()).await?;
+    let last = Some(last_primary(node, how));
+    let shown = show(node, turn, &attached, how.shown(), last).await;
     let is_established = match &shown {
         Ok(()) => turn.establish(&attached),
         Err(error) => turn.establish_lacking(&attached, &error.why),
     };
     if !is_established {
-        return Err(start::not_established(node, &turn, &attached, &what).await.into());
+        return Err(start::not_established(node, turn, &attached, what).await);
     }
     tracing::info!(volume = how.name, "attached again");
     attached.event("attached again".into());
     turn.save().await;
-    wanted::changed(node, &turn).await;
-    shown.map_err(|error| {
+    wanted::changed(node, turn).await;
+    if let Err(error) = &shown {
         let text = format!("{error}; it is tried again until it succeeds");
-        node.warnings.warn_until_shown(volume, text);
-        Failed::Waits(error)
-    })
+        node.warnings.warn_until_shown(attached.id, text);
+    }
+    Ok((attached, shown))
+}
+
+/// A command wants the volume here, before it is attached again by itself: then that is done first,
+/// so that both orders end the same. `None`: it is not meant to be attached here, or not any more.
+///
+/// # Errors
+/// If it cannot be attached.
+pub(in crate::volumes) async fn take_up(
+    node: &Arc<Node>,
+    turn: &Turn,
+    what: &str,
+) -> Result<Option<Arc<Attached>>, ApiError> {
+    let Some(Awaited { how, .. }) = node.volumes.awaited(turn.volume()) else { return Ok(None) };
+    match refuse_unwanted(node, &how, what).await {
+        Err(Failed::Unwanted(_)) => return Ok(None),
+        // What else keeps this node from it by itself, somebody decides who asks for it.
+        Err(Failed::Waits(_)) | Ok(()) => {}
+    }
+    let (attached, _) = attach(node, turn, &how, what).await?;
+    Ok(Some(attached))
 }
 
 /// Makes what an attached volume is still to be shown by.
@@ -232,7 +269,10 @@ async fn show(
     let is_exported = attached.nbd().is_some() || attached.nvme().is_some();
     let alone = last.is_some() && attached.follows() == last && !is_exported;
     let made = match missing.device {
-        true => device::make_device(node, turn, attached, alone, &what).await,
+        true => {
+            let how = (alone, AskedBy::Before);
+            device::make_device(node, turn, attached, how, &what).await
+        }
         false => Ok(()),
     };
     let exported = match missing.nbd {

@@ -6,6 +6,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_attach::{AttachError, Options, Place, StillUsed};
 
 use super::actor::Turn;
+use super::lifecycle::AskedBy;
 use crate::volumes::Node;
 use crate::volumes::{Attached, Device};
 
@@ -16,12 +17,12 @@ pub(in crate::volumes) fn place(node: &Node) -> Place {
     Place::new(&node.config.runtime)
 }
 
-/// Makes the block device, or takes the one of a killed daemon up again.
+/// Makes the block device. `resume`: the one of a killed daemon may be taken up again.
 pub(in crate::volumes) async fn make_device(
     node: &Arc<Node>,
     turn: &Turn,
     attached: &Arc<Attached>,
-    resume: bool,
+    (resume, asked_by): (bool, AskedBy),
     what: &str,
 ) -> Result<(), ApiError> {
     let options = Options {
@@ -52,7 +53,7 @@ pub(in crate::volumes) async fn make_device(
         })?;
         let device = Device { path: made.link.clone(), kind: made.kind.to_string() };
         node.volumes.leftovers.made(&made.device);
-        turn.device(&shown_of, Some(device));
+        turn.device(&shown_of, device, asked_by);
         Ok(made)
     });
     let made = made.await?;
@@ -72,7 +73,7 @@ pub(in crate::volumes) async fn remove_device(
     let (at, of) = (node.clone(), attached.clone());
     let gone = node.blocking(move |node| {
         match evenkeel_attach::detach(&place(node), attached.name()) {
-            Ok(()) | Err(AttachError::NotAttached(_)) => turn.device(&attached, None),
+            Ok(()) | Err(AttachError::NotAttached(_)) => turn.no_device(&attached),
             Err(e) => return Err(device_error(&what, &e)),
         }
         Ok(())

@@ -13,9 +13,9 @@ use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::volumes::{Device, Point, Wanted};
+pub(in crate::volumes) use attachment::{AskedBy, Purpose, Seen};
 use attachment::{Attachment, Established, Serves};
 pub use attachment::{Over, Phase};
-pub(in crate::volumes) use attachment::{Purpose, Seen};
 pub(super) use turns::TurnId;
 use turns::Turns;
 
@@ -28,6 +28,13 @@ pub(in crate::volumes) struct Awaited {
     pub(super) how: Wanted,
     /// Why it is not attached here, as a sentence; then what it waits for.
     pub(super) why: String,
+}
+
+impl Awaited {
+    /// How it is attached then.
+    pub(in crate::volumes) const fn how(&self) -> &Wanted {
+        &self.how
+    }
 }
 
 /// What an attached volume is not shown by, though it is meant to be.
@@ -185,16 +192,15 @@ impl Lifecycle {
         self.earlier = Earlier::OneEnded(primary);
     }
 
-    /// A block device is made, or gone.
-    pub(super) fn device(&mut self, primary: Incarnation, device: Option<Device>) {
-        let is_new = self.of(primary).is_some_and(|attachment| attachment.set_device(device));
+    /// A block device is made. What was asked for without a mount is never made a mount's.
+    pub(super) fn device(&mut self, primary: Incarnation, device: Device, asked_by: AskedBy) {
+        let is_new = self.of(primary).is_some_and(|it| it.set_device(device, asked_by));
         self.untold |= is_new;
     }
 
-    /// A block device that is made from now on is for `mount`, or not. It was attached before.
-    pub(super) fn for_mount(&mut self, primary: Incarnation, is_for_mount: bool) {
-        let is_new =
-            self.of(primary).is_some_and(|attachment| attachment.set_for_mount(is_for_mount));
+    /// Its block device is gone.
+    pub(super) fn no_device(&mut self, primary: Incarnation) {
+        let is_new = self.of(primary).is_some_and(Attachment::clear_device);
         self.untold |= is_new;
     }
 
@@ -216,7 +222,7 @@ impl Lifecycle {
     pub(super) fn establish(&mut self, primary: Incarnation) -> bool {
         let mut shown = self.seen().map(Seen::shown).unwrap_or_default();
         let asked = self.of(primary).and_then(|attachment| attachment.asked());
-        shown.by_mount = asked.and_then(|asked| asked.by_mount).filter(|_| shown.device);
+        shown.mount = asked.and_then(|asked| asked.mount.clone()).filter(|_| shown.device);
         self.establish_as(primary, shown)
     }
 
@@ -296,6 +302,13 @@ impl Lifecycle {
             && self.attachment.as_ref().and_then(Attachment::established).is_none()
         {
             self.awaited = Some(Awaited { how, why: why.to_owned() });
+        }
+    }
+
+    /// When it is attached again, no block device is made.
+    pub(super) fn await_no_device(&mut self) {
+        if let Some(awaited) = &mut self.awaited {
+            (awaited.how.device, awaited.how.mount) = (false, None);
         }
     }
 

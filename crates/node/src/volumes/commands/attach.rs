@@ -10,16 +10,19 @@ use evenkeel_core::VolumeId;
 use hyper::Method;
 
 use crate::cluster;
-use crate::coordinator::{ByMount, Shown, WantedNbd};
+use crate::coordinator::{ForMount, Made, Shown, WantedNbd};
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::{device_error, make_device, place};
 use crate::volumes::attachment::end::end;
-use crate::volumes::attachment::lifecycle::Phase;
+use crate::volumes::attachment::lifecycle::{AskedBy, Phase};
 use crate::volumes::attachment::start::{alive, establish, start};
-use crate::volumes::attachment::{export, wanted};
+use crate::volumes::attachment::{again, export, wanted};
 use crate::volumes::lookup::{find, named};
 use crate::volumes::{Attached, status};
+
+/// Most characters by which a mount is named.
+const MAX_TOKEN: usize = 64;
 
 /// Begins to use a volume on a node.
 ///
@@ -41,35 +44,22 @@ pub async fn attach(
         return answer.map_err(|error| cluster::for_what(&what, &target, error));
     }
     refuse_read_only_device(&request, &what)?;
+    request.mount.as_deref().map_or(Ok(()), |token| refuse_token(token, &what))?;
     let id = match node.volumes.by_name(volume) {
         Some(attached) => attached.id,
         None => find(node, &what, volume).await?.view.volume,
     };
     let turn = turn(node, id).await;
-    let before = alive(node, &turn, &what).await?;
-    let is_new = before.is_none();
-    let attached = match before {
+    let attached = match alive(node, &turn, &what).await? {
         Some(attached) if adds_nothing(&attached, request.how) => {
-            let why = format!("it is attached on node {} already", node.identity.name);
-            let advice = "Use it, or detach it first; see `evenkeel volume status`";
-            return Err(ApiError::new(ErrorCode::Attached, what, why, advice));
+            return Err(attached_already(node, &what));
         }
         Some(attached) => attached,
-        // Not by its name: another one may have got that meanwhile.
-        None => {
-            refuse_device(node, id, &request, &what).await?;
-            // One that is to be attached again stays so, whatever becomes of a mount.
-            let is_awaited = node.volumes.awaited(id).is_some();
-            let for_mount = request.for_mount && !is_awaited;
-            start(node, &turn, &what, asked(&AttachRequest { for_mount, ..request.clone() }))
-                .await?
-        }
+        None => begin(node, &turn, &request, &what).await?,
     };
-    if !is_new && attached.device().is_none() {
-        // Before it is made: whoever leaves meanwhile leaves what is made.
-        turn.for_mount(&attached, request.for_mount);
+    if !adds_nothing(&attached, request.how) {
+        show(node, &turn, &attached, &request, &what).await?;
     }
-    show(node, &turn, &attached, &request, &what).await?;
     establish(node, &turn, &attached, &what).await?;
     turn.save().await;
     wanted::changed(node, &turn).await;
@@ -83,6 +73,41 @@ pub async fn attach(
         volume,
         warnings: node.cluster.isolation().into_iter().collect(),
     })
+}
+
+/// Attaches what is not attached: as it was, if it is to be attached again, or as is asked for.
+async fn begin(
+    node: &Arc<Node>,
+    turn: &Turn,
+    request: &AttachRequest,
+    what: &str,
+) -> Result<Arc<Attached>, ApiError> {
+    // Not by its name: another one may have got that meanwhile.
+    refuse_device(node, turn.volume(), request, what).await?;
+    let Some(attached) = again::take_up(node, turn, what).await? else {
+        return start(node, turn, what, asked(request)).await;
+    };
+    let is_writable = attached.nbd().is_some_and(|nbd| !nbd.read_only);
+    match request.read_only && is_writable {
+        true => Err(attached_already(node, what)),
+        false => Ok(attached),
+    }
+}
+
+fn attached_already(node: &Node, what: &str) -> ApiError {
+    let why = format!("it is attached on node {} already", node.identity.name);
+    let advice = "Use it, or detach it first; see `evenkeel volume status`";
+    ApiError::new(ErrorCode::Attached, what, why, advice)
+}
+
+/// The coordinator keeps it.
+fn refuse_token(token: &str, what: &str) -> Result<(), ApiError> {
+    if !token.is_empty() && token.len() <= MAX_TOKEN && token.bytes().all(|b| b.is_ascii_graphic())
+    {
+        return Ok(());
+    }
+    let why = format!("`mount` has 1 to {MAX_TOKEN} characters, all of them printable ASCII");
+    Err(ApiError::new(ErrorCode::BadRequest, what, why, "Name each mount by a new UUID"))
 }
 
 fn refuse_read_only_device(request: &AttachRequest, what: &str) -> Result<(), ApiError> {
@@ -141,8 +166,9 @@ fn asked(request: &AttachRequest) -> Shown {
         AttachHow::None => Shown::default(),
         AttachHow::Auto if request.read_only => by_nbd,
         AttachHow::Device | AttachHow::Auto => {
-            let by_mount = request.for_mount.then_some(ByMount::Attachment);
-            Shown { device: true, by_mount, ..Shown::default() }
+            let for_mount = |token| ForMount { made: Made::Attachment, token };
+            let mount = request.mount().map(for_mount);
+            Shown { device: true, mount, ..Shown::default() }
         }
         AttachHow::Nbd => by_nbd,
     }
@@ -157,14 +183,15 @@ async fn show(
     what: &str,
 ) -> Result<(), ApiError> {
     let nbd = WantedNbd { read_only: request.read_only, ..WantedNbd::default() };
+    let asked_by = request.mount().map_or(AskedBy::Command, AskedBy::Mount);
     let shown = match request.how {
         AttachHow::None => Ok(()),
         AttachHow::Nbd => export::start(node, turn, attached, nbd, what).await,
-        AttachHow::Device => make_device(node, turn, attached, false, what).await,
+        AttachHow::Device => make_device(node, turn, attached, (false, asked_by), what).await,
         AttachHow::Auto if request.read_only => {
             export::start(node, turn, attached, nbd, what).await
         }
-        AttachHow::Auto => match make_device(node, turn, attached, false, what).await {
+        AttachHow::Auto => match make_device(node, turn, attached, (false, asked_by), what).await {
             Err(e) if e.code == ErrorCode::NotSupported => {
                 tracing::info!(
                     volume = attached.name(),

@@ -65,24 +65,42 @@ pub async fn detach(
 }
 
 /// Detaches what is attached here, unless a client uses it.
-pub(super) async fn detach_unused(
+async fn detach_unused(
     node: &Arc<Node>,
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
     refuse_without_coordinator(node, what).await?;
     refuse_clients(node, attached, what).await?;
-    detach_here(node, attached, what).await
+    let turn = turn(node, attached.id).await;
+    detach_here(node, &turn, attached, what).await
+}
+
+/// The same for whoever has the turn: nobody exports it meanwhile.
+pub(super) async fn detach_in_turn(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    refuse_without_coordinator(node, what).await?;
+    refuse_clients(node, attached, what).await?;
+    detach_here(node, turn, attached, what).await
 }
 
 /// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
 async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
     let turn = turn(node, volume).await;
     node.volumes.awaited(volume)?;
+    Some(give_up_in_turn(node, &turn, name).await)
+}
+
+/// The same for whoever has the turn.
+pub(super) async fn give_up_in_turn(node: &Arc<Node>, turn: &Turn, name: &str) -> DetachAnswer {
     turn.unwant();
     turn.save().await;
-    wanted::changed(node, &turn).await;
-    Some(not_again(name, &node.identity.name))
+    wanted::changed(node, turn).await;
+    not_again(name, &node.identity.name)
 }
 
 fn not_again(volume: &str, node: &str) -> DetachAnswer {
@@ -195,19 +213,19 @@ async fn refuse_clients(node: &Arc<Node>, attached: &Attached, what: &str) -> Re
 
 async fn detach_here(
     node: &Arc<Node>,
+    turn: &Turn,
     attached: &Arc<Attached>,
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
-    let turn = turn(node, attached.id).await;
     let (over, silent) = match (node.volumes.holds(attached), attached.phase()) {
         (false, Phase::Closed(over)) => {
             turn.withdraw(attached);
             turn.save().await;
-            wanted::changed(node, &turn).await;
+            wanted::changed(node, turn).await;
             (Some(over), Vec::new())
         }
         (false, _) => return Err(moved(what)),
-        (true, _) => unclean::watch(node, attached, withdraw(node, &turn, attached, what)).await?,
+        (true, _) => unclean::watch(node, attached, withdraw(node, turn, attached, what)).await?,
     };
     match over {
         Some(Over::Ended(EndReason::DetachedUnclean)) => Ok(unclean::told(node, attached, silent)),
@@ -273,7 +291,8 @@ pub async fn detach_all(node: &Arc<Node>) {
     // The next daemon attaches all of them again.
     node.volumes.close();
     for attached in node.volumes.all() {
-        match detach_here(node, &attached, "cannot detach at the daemon's end").await {
+        let turn = turn(node, attached.id).await;
+        match detach_here(node, &turn, &attached, "cannot detach at the daemon's end").await {
             Ok(answer) => tracing::info!("{}", answer.message),
             Err(error) => tracing::warn!(volume = attached.name(), %error, "left as it is"),
         }

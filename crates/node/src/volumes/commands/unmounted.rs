@@ -1,20 +1,21 @@
-//! What becomes of the use of a volume that was mounted, when it is unmounted: what was made to
-//! mount it goes, and no more.
+//! What becomes of the use of a volume when it is unmounted, or its mount has failed: what was made
+//! for the mount goes, and no more.
 
 use std::sync::Arc;
 
 use evenkeel_api::types::{DetachAnswer, DetachRequest, VERSION};
 use evenkeel_api::{ApiError, ErrorCode};
+use evenkeel_core::VolumeId;
 
 use super::detach;
-use crate::coordinator::{ByMount, Shown};
+use crate::coordinator::{ForMount, Made, Shown};
 use crate::volumes::Attached;
 use crate::volumes::Node;
-use crate::volumes::attachment::actor::turn;
+use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::remove_device;
 use crate::volumes::attachment::wanted;
 
-/// Ends the use of a volume; after a mount, as much of it as that has begun.
+/// Ends the use of a volume; after a mount, as much of it as was made for that.
 ///
 /// # Errors
 /// If it is not attached, or its device or an export of it is in use.
@@ -24,64 +25,133 @@ pub async fn detach(
     request: DetachRequest,
     forwarded: bool,
 ) -> Result<DetachAnswer, ApiError> {
-    if !request.after_mount {
-        return detach::detach(node, volume, request, forwarded).await;
+    let what = format!("cannot detach volume {volume}");
+    let mount = match (request.after_mount, request.failed_mount.as_deref()) {
+        (false, None) => return detach::detach(node, volume, request, forwarded).await,
+        (true, None) => Mount::Unmounted,
+        (false, Some(token)) => Mount::Failed(token),
+        (true, Some(_)) => return Err(refused(&what, "`failed_mount` and `after_mount`")),
+    };
+    if request.node.is_some() {
+        return Err(refused(&what, "`node` and what is said of a mount on this node"));
     }
-    match node.volumes.by_name(volume) {
-        Some(attached) => after_mount(node, &attached).await,
-        None => {
-            let what = format!("cannot detach volume {volume}");
-            let why = format!("it is not attached on node {}", node.identity.name);
-            let advice = "See `evenkeel volume status`";
-            Err(ApiError::new(ErrorCode::NotAttached, what, why, advice))
+    let volumes = &node.volumes;
+    let attached = volumes.by_name(volume).map(|attached| attached.id);
+    match attached.or_else(|| volumes.awaited_by_name(volume)) {
+        Some(id) => after_mount(node, id, mount, &what).await,
+        None => Err(not_attached(node, &what)),
+    }
+}
+
+fn refused(what: &str, both: &str) -> ApiError {
+    let why = format!("{both} exclude each other");
+    ApiError::new(ErrorCode::BadRequest, what, why, "Leave one of them out")
+}
+
+fn not_attached(node: &Node, what: &str) -> ApiError {
+    let why = format!("it is not attached on node {}", node.identity.name);
+    ApiError::new(ErrorCode::NotAttached, what, why, "See `evenkeel volume status`")
+}
+
+/// Which mount is over.
+#[derive(Debug, Clone, Copy)]
+enum Mount<'a> {
+    /// Whichever there was: nothing is mounted any more.
+    Unmounted,
+    /// The one with this token, which has mounted nothing.
+    Failed(&'a str),
+}
+
+impl Mount<'_> {
+    fn has(self, made_for: &ForMount) -> bool {
+        match self {
+            Self::Unmounted => true,
+            Self::Failed(token) => made_for.token == token,
         }
     }
 }
 
-/// What stays of the use of a volume that is unmounted, and why.
+/// What stays of the use of a volume, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stays {
-    /// Nothing: it was attached to be mounted.
+    /// Nothing: it was attached for the mount.
     Nothing,
-    /// All but its device, which was made to mount it.
+    /// All but its device, which was made for the mount.
     Beside(&'static str),
     /// All of it.
-    All,
+    All(&'static str),
 }
 
-fn stays(meant: &Shown) -> Stays {
+fn stays(meant: &Shown, mount: Mount<'_>) -> Stays {
     let is_exported = meant.nbd.is_some() || meant.nvme.is_some();
-    match meant.by_mount {
-        None => Stays::All,
-        Some(ByMount::Attachment) if is_exported => Stays::Beside("it is exported"),
-        Some(ByMount::Attachment) => Stays::Nothing,
-        Some(ByMount::Device) => Stays::Beside("it was before it was mounted"),
+    match &meant.mount {
+        None => Stays::All("as it was before it was mounted"),
+        Some(made_for) if !mount.has(made_for) => Stays::All("for another mount"),
+        Some(made_for) => match made_for.made {
+            Made::Attachment if is_exported => Stays::Beside("it is exported"),
+            Made::Attachment => Stays::Nothing,
+            Made::Device => Stays::Beside("it was before it was mounted"),
+        },
     }
 }
 
-async fn after_mount(node: &Arc<Node>, attached: &Arc<Attached>) -> Result<DetachAnswer, ApiError> {
-    let what = format!("cannot detach volume {}", attached.name());
-    let turn = turn(node, attached.id).await;
+/// What stays is decided and done in one turn: nothing of it changes in between.
+async fn after_mount(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    mount: Mount<'_>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let turn = turn(node, volume).await;
+    if let Some(awaited) = node.volumes.awaited(volume) {
+        let stays = stays(&awaited.how().shown(), mount);
+        return Ok(while_awaited(node, &turn, &awaited.how().name, stays).await);
+    }
+    let Some(attached) = node.volumes.get(volume) else { return Err(not_attached(node, what)) };
     // One that is not attached yet, or not any more, has nothing that stays.
-    let stays = node.volumes.meant(attached.id).map_or(Stays::Nothing, |meant| stays(&meant));
+    let meant = node.volumes.meant(volume);
+    let stays = meant.map_or(Stays::Nothing, |meant| stays(&meant, mount));
     let (name, here) = (attached.name(), &node.identity.name);
     let message = match stays {
-        Stays::Nothing => {
-            drop(turn);
-            return detach::detach_unused(node, attached, &what).await;
-        }
+        Stays::Nothing => return detach::detach_in_turn(node, &turn, &attached, what).await,
         Stays::Beside(why) => {
-            remove_device(node, &turn, attached, &what).await?;
-            turn.save().await;
-            wanted::changed(node, &turn).await;
+            without_device(node, &turn, &attached, what).await?;
             format!("{name}: it stays attached on node {here}, without a block device: {why}")
         }
-        Stays::All => {
-            format!("{name}: it stays attached on node {here}, as it was before it was mounted")
-        }
+        Stays::All(why) => format!("{name}: it stays attached on node {here}, {why}"),
     };
+    Ok(stays_attached(message))
+}
+
+async fn without_device(
+    node: &Arc<Node>,
+    turn: &Turn,
+    attached: &Arc<Attached>,
+    what: &str,
+) -> Result<(), ApiError> {
+    remove_device(node, turn, attached, what).await?;
+    turn.save().await;
+    wanted::changed(node, turn).await;
+    Ok(())
+}
+
+/// The same of a volume that is to be attached here again, after an eviction or a restart.
+async fn while_awaited(node: &Arc<Node>, turn: &Turn, name: &str, stays: Stays) -> DetachAnswer {
+    let again = format!("{name}: it is attached again on node {} by itself", node.identity.name);
+    match stays {
+        Stays::Nothing => detach::give_up_in_turn(node, turn, name).await,
+        Stays::Beside(why) => {
+            turn.await_no_device();
+            turn.save().await;
+            stays_attached(format!("{again}, without a block device: {why}"))
+        }
+        Stays::All(why) => stays_attached(format!("{again}, {why}")),
+    }
+}
+
+fn stays_attached(message: String) -> DetachAnswer {
     let (given_up, silent) = (false, Vec::new());
-    Ok(DetachAnswer { version: VERSION, clean: true, given_up, attached: true, silent, message })
+    DetachAnswer { version: VERSION, clean: true, given_up, attached: true, silent, message }
 }
 
 #[cfg(test)]
@@ -89,17 +159,32 @@ mod tests {
     use super::*;
     use crate::coordinator::{WantedNbd, WantedNvme};
 
+    fn made(made: Made) -> Shown {
+        let mount = Some(ForMount { made, token: "one".into() });
+        Shown { device: true, mount, ..Shown::default() }
+    }
+
     #[test]
     fn an_unmount_takes_away_what_the_mount_has_made() {
-        let shown = |by_mount| Shown { device: true, by_mount, ..Shown::default() };
-        assert_eq!(stays(&shown(None)), Stays::All);
-        assert_eq!(stays(&shown(Some(ByMount::Attachment))), Stays::Nothing);
+        let stays = |shown: &Shown| stays(shown, Mount::Unmounted);
+        let by_hand = Shown { device: true, ..Shown::default() };
+        assert_eq!(stays(&by_hand), Stays::All("as it was before it was mounted"));
+        assert_eq!(stays(&made(Made::Attachment)), Stays::Nothing);
         let beside = Stays::Beside("it was before it was mounted");
-        assert_eq!(stays(&shown(Some(ByMount::Device))), beside);
-        let by_mount = shown(Some(ByMount::Attachment));
+        assert_eq!(stays(&made(Made::Device)), beside);
         let exported = Stays::Beside("it is exported");
-        let by_nbd = Shown { nbd: Some(WantedNbd::default()), ..by_mount.clone() };
+        let by_nbd = Shown { nbd: Some(WantedNbd::default()), ..made(Made::Attachment) };
         assert_eq!(stays(&by_nbd), exported);
-        assert_eq!(stays(&Shown { nvme: Some(WantedNvme::default()), ..by_mount }), exported);
+        let by_nvme = Shown { nvme: Some(WantedNvme::default()), ..made(Made::Attachment) };
+        assert_eq!(stays(&by_nvme), exported);
+    }
+
+    #[test]
+    fn a_mount_that_fails_takes_nothing_that_another_one_has() {
+        for what in [Made::Attachment, Made::Device] {
+            let other = stays(&made(what), Mount::Failed("two"));
+            assert_eq!(other, Stays::All("for another mount"));
+        }
+        assert_eq!(stays(&made(Made::Attachment), Mount::Failed("one")), Stays::Nothing);
     }
 }

@@ -18,6 +18,7 @@ fn the_advice_fits_the_size() {
         directory: "/srv/small".into(),
         mkfs: None,
         options: None,
+        beside_exports: false,
     };
     for (size, kind) in [(256 << 20, "ext4"), (300 << 20, "xfs")] {
         let device = directory.path().join("device");

@@ -1,3 +1,4 @@
+use super::super::tests::args;
 use super::*;
 use crate::output::volume::tests::volume;
 
@@ -22,10 +23,10 @@ fn attached_too(volume: &mut VolumeStatus, node: &str) {
 
 #[test]
 fn a_volume_that_a_client_uses_is_not_mounted() {
-    let directory = Path::new("/srv/music");
-    assert!(refuse_clients(&unused(), directory).is_ok());
+    let args = args(Path::new("/srv/music"));
+    assert!(refuse_clients(&unused(), &args).is_ok());
     let by = |exports: Vec<Export>| VolumeStatus { exports, ..unused() };
-    let failure = refuse_clients(&by(vec![export("nbd", "n2", 1)]), directory).unwrap_err();
+    let failure = refuse_clients(&by(vec![export("nbd", "n2", 1)]), &args).unwrap_err();
     let expected = "evenkeel: volume `music` is not mounted on /srv/music\n  \
                     why: an NBD client uses it (n2)\n  \
                     do:  have what uses it end its connection, or if nobody needs it there, detach it: \
@@ -33,13 +34,39 @@ fn a_volume_that_a_client_uses_is_not_mounted() {
     assert_eq!(failure.render(), expected);
     assert_eq!(failure.exit, Exit::Unsafe);
     let both = by(vec![export("nvme", "n1", 2), export("nbd", "n1", 1)]);
-    let failure = refuse_clients(&both, directory).unwrap_err();
+    let failure = refuse_clients(&both, &args).unwrap_err();
     assert_eq!(failure.why, "2 NVMe hosts use it (n1), and an NBD client uses it (n1)");
     assert!(failure.remedy.contains("evenkeel unexport music --only nvme;"), "{}", failure.remedy);
     // Nobody writes: an export of which nobody has a connection, or that refuses writes.
     let mut reads = export("nbd", "n1", 1);
     reads.read_only = true;
-    assert!(refuse_clients(&by(vec![export("nbd", "n1", 0), reads]), directory).is_ok());
+    assert!(refuse_clients(&by(vec![export("nbd", "n1", 0), reads]), &args).is_ok());
+}
+
+/// After a restart of the daemon its hosts connect again by themselves.
+#[test]
+fn a_volume_that_other_machines_may_write_at_any_time_is_not_mounted_unless_somebody_says_so() {
+    let mut args = args(Path::new("/srv/music"));
+    let by = |exports: Vec<Export>| VolumeStatus { exports, ..unused() };
+    let failure = refuse_clients(&by(vec![export("nvme", "n1", 0)]), &args).unwrap_err();
+    assert_eq!(failure.exit, Exit::Unsafe);
+    let why = "it is exported by NVMe (n1), and whoever may use that can write at any time: what two \
+               write that don't know of each other is lost";
+    assert_eq!(failure.why, why);
+    let advice = "end the export and the connection with it: evenkeel unexport music --only nvme; or, if \
+                  nobody uses it while the volume is mounted here: evenkeel mount music /srv/music \
+                  --beside-exports";
+    assert_eq!(failure.remedy, advice);
+    let mut tcp = export("nbd", "n1", 0);
+    tcp.tcp = vec!["192.0.2.1:10809".into()];
+    assert!(refuse_clients(&by(vec![tcp.clone()]), &args).is_err());
+    let mut reads = tcp.clone();
+    reads.read_only = true;
+    assert!(refuse_clients(&by(vec![reads]), &args).is_ok());
+    args.beside_exports = true;
+    assert!(refuse_clients(&by(vec![tcp, export("nvme", "n1", 0)]), &args).is_ok());
+    // It does not mount beside one that is connected now.
+    assert!(refuse_clients(&by(vec![export("nvme", "n1", 1)]), &args).is_err());
 }
 
 #[test]

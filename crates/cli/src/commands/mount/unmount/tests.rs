@@ -1,3 +1,6 @@
+use evenkeel_api::types::{VolumeState, WantedStatus};
+
+use super::super::tests::node;
 use super::*;
 use crate::output::volume::tests::volume;
 
@@ -5,13 +8,22 @@ use crate::output::volume::tests::volume;
 fn of_a_volume_that_is_mounted_elsewhere_it_is_said_where_it_is_attached() {
     let mut music = volume();
     music.primaries[0].here = false;
-    let failure = not_here("music", &[music.clone()]);
+    let failure = not_here("music", &[music.clone()], &node(1));
     assert_eq!(failure.why, "it is attached on node n1, not on this one");
     assert_eq!(failure.remedy, "unmount it on node n1: evenkeel umount music");
     assert_eq!(failure.exit, Exit::Unsafe);
     music.primaries.clear();
-    assert_eq!(not_here("music", &[music.clone()]).why, "it is not attached");
-    let other = not_here("/srv", &[music]);
+    assert_eq!(not_here("music", &[music.clone()], &node(1)).why, "it is not attached");
+    music.wanted_on = vec![
+        serde_json::from_value::<WantedStatus>(serde_json::json!({
+            "node": {"id": "1", "name": "n1"}, "device": true, "nbd": false,
+        }))
+        .unwrap(),
+    ];
+    let failure = not_here("music", &[music.clone()], &node(1));
+    assert_eq!(failure.why, "it is not attached on this node at present, and is attached again");
+    assert_eq!(failure.remedy, "to end that: evenkeel detach music");
+    let other = not_here("/srv", &[music], &node(1));
     assert_eq!(other.exit, Exit::NotFound);
     assert!(other.what.starts_with("`/srv` is neither a volume attached here"), "{}", other.what);
 }
@@ -20,7 +32,7 @@ fn of_a_volume_that_is_mounted_elsewhere_it_is_said_where_it_is_attached() {
 fn of_one_without_a_device_it_is_said_how_to_end_its_use() {
     let mut music = volume();
     music.primaries[0].device = None;
-    let failure = not_here("music", &[music]);
+    let failure = not_here("music", &[music], &node(1));
     assert!(failure.why.starts_with("it has no block device on this node"), "{}", failure.why);
     assert_eq!(failure.remedy, "to end its use: evenkeel detach music");
 }

@@ -4,7 +4,7 @@ use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::TurnId;
-use crate::coordinator::{ByMount, Shown, WantedNbd, WantedNvme};
+use crate::coordinator::{ForMount, Made, Shown, WantedNbd, WantedNvme};
 use crate::volumes::{Device, Point, Wanted};
 
 /// How far a volume is attached here.
@@ -60,6 +60,17 @@ pub(in crate::volumes) enum Purpose {
     Passing,
 }
 
+/// Who has asked for a block device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::volumes) enum AskedBy {
+    /// A command: it stays until another one takes it away.
+    Command,
+    /// The mount with this token.
+    Mount(String),
+    /// Whoever did before it was gone: it is made again.
+    Before,
+}
+
 /// What others see of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::volumes) struct Seen {
@@ -97,7 +108,7 @@ impl Seen {
 
     pub(in crate::volumes) fn shown(&self) -> Shown {
         let (nbd, nvme) = (self.nbd.clone(), self.nvme.clone());
-        Shown { device: self.device.is_some(), nbd, nvme, by_mount: None }
+        Shown { device: self.device.is_some(), nbd, nvme, mount: None }
     }
 
     #[cfg(test)]
@@ -232,20 +243,26 @@ impl Attachment {
         Serves::Now { ends }
     }
 
-    /// A block device is made, or gone. Returns true if it is meant to be shown otherwise now.
-    pub(super) fn set_device(&mut self, device: Option<Device>) -> bool {
-        let is_there = device.is_some();
-        self.seen.device = device;
+    /// A block device is made. Returns true if it is meant to be shown otherwise now.
+    pub(super) fn set_device(&mut self, device: Device, asked_by: AskedBy) -> bool {
+        self.seen.device = Some(device);
         self.means(|meant| {
-            meant.device = is_there;
-            meant.by_mount = meant.by_mount.filter(|_| is_there);
+            let was_meant = std::mem::replace(&mut meant.device, true);
+            match asked_by {
+                AskedBy::Command => meant.mount = None,
+                AskedBy::Mount(token) if !was_meant => {
+                    meant.mount = Some(ForMount { made: Made::Device, token });
+                }
+                // What is asked for already is no mount's, or an earlier one's.
+                AskedBy::Mount(_) | AskedBy::Before => {}
+            }
         })
     }
 
-    /// A block device that is made from now on is for `mount`, or not. Returns true if it is meant
-    /// to be shown otherwise now.
-    pub(super) fn set_for_mount(&mut self, is_for_mount: bool) -> bool {
-        self.means(|meant| meant.by_mount = is_for_mount.then_some(ByMount::Device))
+    /// Its block device is gone. Returns true if it is meant to be shown otherwise now.
+    pub(super) fn clear_device(&mut self) -> bool {
+        self.seen.device = None;
+        self.means(|meant| (meant.device, meant.mount) = (false, None))
     }
 
     /// It is exported by NBD, or not any more. Returns true if it is meant to be shown otherwise
@@ -335,7 +352,7 @@ impl Attachment {
         let nbd = meant.nbd.clone().filter(|_| self.seen.nbd.is_none());
         let nvme = meant.nvme.clone().filter(|_| self.seen.nvme.is_none());
         let lacks = device || nbd.is_some() || nvme.is_some();
-        lacks.then_some(Shown { device, nbd, nvme, by_mount: None })
+        lacks.then_some(Shown { device, nbd, nvme, mount: None })
     }
 
     /// Why it lacks that, as a sentence.

@@ -1,15 +1,15 @@
 //! The machine, input by input; [`simulated`] is the whole of it at random.
 
 use super::*;
-use crate::coordinator::ByMount;
+use crate::coordinator::{ForMount, Made};
 
 mod simulated;
 
 const VOLUME: VolumeId = VolumeId(7);
 const ONE: Incarnation = Incarnation(1);
 const NBD: WantedNbd = WantedNbd { tcp: false, read_only: false, clients: Vec::new() };
-const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD), nvme: None, by_mount: None };
-const NOT_SHOWN: Shown = Shown { device: false, nbd: None, nvme: None, by_mount: None };
+const BY_NBD: Shown = Shown { device: false, nbd: Some(NBD), nvme: None, mount: None };
+const NOT_SHOWN: Shown = Shown { device: false, nbd: None, nvme: None, mount: None };
 
 fn wanted(incarnation: u64, shown: Shown) -> Wanted {
     Wanted::new(VOLUME.to_string(), "web".into(), incarnation, shown)
@@ -311,7 +311,7 @@ fn what_cannot_be_shown_is_not_remembered() {
 
 /// One that serves again after a restart, with neither its device nor its export.
 fn lacking() -> (Lifecycle, TurnId) {
-    const BOTH: Shown = Shown { device: true, nbd: Some(NBD), nvme: None, by_mount: None };
+    const BOTH: Shown = Shown { device: true, nbd: Some(NBD), nvme: None, mount: None };
     let mut machine = Lifecycle::new(VOLUME);
     machine.await_again(wanted(0, BOTH), "restarted");
     assert_eq!(machine.advance(), [Output::Retry, Output::Save]);
@@ -330,12 +330,12 @@ fn lacking() -> (Lifecycle, TurnId) {
 fn what_cannot_be_shown_again_is_tried_until_it_is() {
     let (mut machine, turn) = lacking();
     let why = "the path is taken".to_owned();
-    let missing = Shown { device: true, nbd: Some(NBD), nvme: None, by_mount: None };
+    let missing = Shown { device: true, nbd: Some(NBD), nvme: None, mount: None };
     assert_eq!(machine.lacking(), Some(Lacking { missing, why }));
     assert!(machine.next_try() && machine.awaited().is_none());
     assert!(!machine.waits_for("the path is taken") && machine.waits_for("a mount"));
     let device = Device { path: "/dev/it".into(), kind: "loop".into() };
-    machine.device(ONE, Some(device));
+    machine.device(ONE, device, AskedBy::Before);
     assert_eq!(machine.lacking().unwrap().missing, BY_NBD, "it is still to be exported");
     assert_eq!(machine.lacking().unwrap().why, "a mount");
     assert!(machine.next_try());
@@ -351,11 +351,11 @@ fn what_is_missing_is_given_up_by_whoever_ends_it() {
     machine.export(ONE, None);
     assert_eq!(
         machine.lacking().unwrap().missing,
-        Shown { device: true, nbd: None, nvme: None, by_mount: None }
+        Shown { device: true, nbd: None, nvme: None, mount: None }
     );
     assert_eq!(
         machine.news(),
-        Some(Some(Shown { device: true, nbd: None, nvme: None, by_mount: None }))
+        Some(Some(Shown { device: true, nbd: None, nvme: None, mount: None }))
     );
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
@@ -420,10 +420,10 @@ fn a_change_of_what_is_shown_is_told() {
     machine.export(ONE, Some(NBD));
     assert!(!machine.is_untold(), "as before");
     let device = Device { path: "/dev/it".into(), kind: "loop".into() };
-    machine.device(ONE, Some(device));
+    machine.device(ONE, device, AskedBy::Before);
     assert_eq!(
         machine.news(),
-        Some(Some(Shown { device: true, nbd: Some(NBD), nvme: None, by_mount: None }))
+        Some(Some(Shown { device: true, nbd: Some(NBD), nvme: None, mount: None }))
     );
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
@@ -526,35 +526,78 @@ fn at_the_daemons_end_the_next_one_is_meant() {
     assert_eq!(other.take_kept(), Kept { remembered: None, untold: true });
 }
 
+fn device() -> Device {
+    Device { path: "/dev/it".into(), kind: "loop".into() }
+}
+
+fn made(made: Made) -> Option<ForMount> {
+    Some(ForMount { made, token: "one".into() })
+}
+
 #[test]
 fn what_a_mount_has_made_is_remembered_as_long_as_it_is_there() {
-    let device = || Some(Device { path: "/dev/it".into(), kind: "loop".into() });
-    let with = |by_mount| Shown { device: true, by_mount, ..BY_NBD };
+    let with = |mount| Shown { device: true, mount, ..BY_NBD };
+    let by_mount = || AskedBy::Mount("one".into());
     let mut machine = attached();
     let turn = granted(&mut machine);
-    machine.for_mount(ONE, true);
-    machine.device(ONE, device());
-    assert_eq!(machine.meant(), Some(with(Some(ByMount::Device))));
-    assert_eq!(machine.take_kept().remembered, Some(wanted(1, with(Some(ByMount::Device)))));
-    machine.device(ONE, None);
+    machine.device(ONE, device(), by_mount());
+    assert_eq!(machine.meant(), Some(with(made(Made::Device))));
+    assert_eq!(machine.take_kept().remembered, Some(wanted(1, with(made(Made::Device)))));
+    machine.no_device(ONE);
     assert_eq!(machine.meant(), Some(BY_NBD));
     // Somebody else's is none.
-    machine.for_mount(ONE, false);
-    machine.device(ONE, device());
+    machine.device(ONE, device(), AskedBy::Command);
     assert_eq!(machine.meant(), Some(with(None)));
     machine.let_go(turn);
 
-    let asked = Shown { device: true, by_mount: Some(ByMount::Attachment), ..NOT_SHOWN };
+    let asked = Shown { device: true, mount: made(Made::Attachment), ..NOT_SHOWN };
     let (mut machine, turn) = begun();
     machine.open(ONE, "web", Purpose::Use(asked.clone())).unwrap();
     machine.made(ONE, true);
     machine.serves(ONE, None);
-    machine.for_mount(ONE, true);
-    machine.device(ONE, device());
+    machine.device(ONE, device(), by_mount());
     assert!(machine.establish(ONE));
     assert_eq!(machine.meant(), Some(asked.clone()));
     assert!(!machine.is_untold(), "the view's swap has said so");
     machine.export(ONE, Some(NBD));
     assert_eq!(machine.meant(), Some(Shown { nbd: Some(NBD), ..asked }));
+    machine.let_go(turn);
+}
+
+/// A device that could not be made again yet, as while an old one is mounted.
+#[test]
+fn a_mount_does_not_take_what_was_asked_for_without_it() {
+    for mount in [None, made(Made::Attachment)] {
+        let asked = Shown { device: true, mount, ..NOT_SHOWN };
+        let (mut machine, turn) = begun();
+        machine.open(ONE, "web", Purpose::Use(asked.clone())).unwrap();
+        machine.made(ONE, true);
+        machine.serves(ONE, None);
+        assert!(machine.establish_lacking(ONE, "the old one is mounted"));
+        machine.device(ONE, device(), AskedBy::Mount("two".into()));
+        assert_eq!(machine.meant(), Some(asked));
+        machine.no_device(ONE);
+        machine.device(ONE, device(), AskedBy::Command);
+        assert_eq!(machine.meant(), Some(Shown { device: true, ..NOT_SHOWN }));
+        machine.let_go(turn);
+    }
+}
+
+#[test]
+fn a_device_that_was_made_for_a_mount_is_not_awaited_after_it() {
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    machine.device(ONE, device(), AskedBy::Mount("one".into()));
+    machine.let_go(turn);
+    machine.advance();
+    assert!(machine.ended(ONE, EndReason::Evicted, "why"));
+    let turn = match machine.advance()[..] {
+        [Output::Clear(turn), ..] => turn,
+        ref other => panic!("{other:?}"),
+    };
+    machine.cleared();
+    assert_eq!(machine.awaited().unwrap().how.mount, made(Made::Device));
+    machine.await_no_device();
+    assert_eq!(machine.awaited().unwrap().how.shown(), BY_NBD);
     machine.let_go(turn);
 }

@@ -50,7 +50,7 @@ fn silent() -> ReplicaFacts {
     }
 }
 
-const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, by_mount: None };
+const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, mount: None };
 
 #[test]
 fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {

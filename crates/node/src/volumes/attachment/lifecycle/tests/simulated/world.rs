@@ -22,7 +22,7 @@ pub(super) const REACHED: [&str; 16] = [
     "told later",
 ];
 
-const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, by_mount: None };
+const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, mount: None };
 
 /// A primary as the engine has it.
 #[derive(Debug)]
@@ -435,7 +435,8 @@ impl World {
                 };
                 if !fails && self.engine.as_ref().is_some_and(|p| p.id == id) {
                     self.device = Some(id);
-                    self.machine.device(id, Some(Device { path: "/d".into(), kind: "k".into() }));
+                    let device = Device { path: "/d".into(), kind: "k".into() };
+                    self.machine.device(id, device, AskedBy::Before);
                     return Some(Next::Establish(id));
                 }
                 let is_established = self.phase_of(id) == Some(Phase::Attached);

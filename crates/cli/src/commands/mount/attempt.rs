@@ -1,0 +1,216 @@
+//! One mount: what is attached and made for it, what is run, and what is taken back if it fails.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest};
+use evenkeel_api::{ErrorCode, routes};
+
+use super::filesystem::{self, Run, make};
+use super::{Context, SLOW, others, reason, volume};
+use crate::args::MountArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::system::{self, NotRun};
+
+/// See the module.
+pub struct Attempt<'a> {
+    context: &'a Context,
+    args: &'a MountArgs,
+    interrupt: Interrupt,
+    /// By which the node knows what it has made for this mount.
+    token: String,
+    /// A program that goes on though nobody waits for it.
+    goes_on: RefCell<Option<String>>,
+}
+
+impl<'a> Attempt<'a> {
+    /// One that Ctrl-C ends.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn new(context: &'a Context, args: &'a MountArgs) -> Result<Self, Failure> {
+        let token = fs::read_to_string("/proc/sys/kernel/random/uuid")
+            .map_err(|error| Failure::new("cannot draw a random number", error))?;
+        let (token, interrupt) = (token.trim().to_owned(), Interrupt::watch()?);
+        Ok(Self { context, args, interrupt, token, goes_on: RefCell::new(None) })
+    }
+
+    /// Mounts the volume. `had`: its device, if it has one already. Returns the device and the type
+    /// of the filesystem.
+    ///
+    /// # Errors
+    /// If that fails, or somebody wants an end. Says what stays.
+    pub fn mount(&self, had: Option<String>) -> Result<(String, String), Failure> {
+        let is_new = had.is_none();
+        let device = had.map_or_else(|| self.attach(), Ok);
+        let result = device.and_then(|device| {
+            let kind = self.mount_device(Path::new(&device))?;
+            Ok((device, kind))
+        });
+        result.map_err(|failure| {
+            // What a person needs to know first is that it was stopped.
+            let failure = self.interrupt.check().err().unwrap_or(failure);
+            match self.goes_on.take() {
+                Some(program) => goes_on(failure, &self.args.name, &program),
+                None if is_new => self.take_back(failure),
+                None => failure,
+            }
+        })
+    }
+
+    fn attach(&self) -> Result<String, Failure> {
+        let name = &self.args.name;
+        let mount = Some(self.token.clone());
+        let request = AttachRequest { how: AttachHow::Device, mount, ..Default::default() };
+        let path = routes::fill(routes::ATTACH, &[name]);
+        let client = &self.context.client;
+        let answer: AttachAnswer = client.post_unless(&self.interrupt, &path, &request)?.parse()?;
+        answer.device.ok_or_else(|| {
+            Failure::new(format!("volume `{name}` has no device"), "the node made none")
+                .advise("attach it with --as nbd and use an NBD client instead")
+        })
+    }
+
+    /// Has the node take away what it has made for this mount. What it has made for another one, or
+    /// at a command, stays.
+    fn take_back(&self, failure: Failure) -> Failure {
+        let path = routes::fill(routes::DETACH, &[&self.args.name]);
+        let failed_mount = Some(self.token.clone());
+        let request = DetachRequest { failed_mount, ..DetachRequest::default() };
+        let answer = self.context.client.post(&path, &request);
+        match answer.and_then(|answer| answer.parse::<DetachAnswer>()) {
+            Ok(answer) if answer.given_up || answer.attached => failure,
+            // Nothing was made.
+            Err(refused) if refused.code == Some(ErrorCode::NotAttached) => failure,
+            Ok(answer) => not_taken_back(failure, &self.args.name, &answer.message),
+            Err(refused) => not_taken_back(failure, &self.args.name, &refused.to_string()),
+        }
+    }
+
+    /// Returns the type of the filesystem.
+    fn mount_device(&self, device: &Path) -> Result<String, Failure> {
+        let MountArgs { name, directory, .. } = self.args;
+        if let Some(point) = system::mount_points(device).first() {
+            return Err(Failure::new(
+                format!("volume `{name}` is not mounted on {}", directory.display()),
+                format!("it is mounted on {} already", point.display()),
+            )
+            .exit(Exit::Unsafe)
+            .advise(format!("unmount it first: evenkeel umount {name} --keep-attached")));
+        }
+        // Before a filesystem is made that can't be mounted there.
+        fs::create_dir_all(directory).map_err(|error| {
+            Failure::new(format!("cannot make {}", directory.display()), error)
+                .advise("name a directory that is there, or that can be made")
+        })?;
+        let kind = self.kind(device)?;
+        self.interrupt.check()?;
+        let mut words = vec![OsStr::new("-t"), OsStr::new(&kind)];
+        if let Some(options) = &self.args.options {
+            words.extend([OsStr::new("-o"), OsStr::new(options)]);
+        }
+        words.extend([device.as_os_str(), directory.as_os_str()]);
+        match self.run("mount", &words) {
+            // It had done its work when it was stopped.
+            Err(_) if self.interrupt.wanted() && !system::mount_points(device).is_empty() => {}
+            ran => drop(ran.map_err(|failure| filesystem::not_mounted(failure, &kind))?),
+        }
+        Ok(kind)
+    }
+
+    /// The type of the filesystem that the volume carries, or that is made on it.
+    fn kind(&self, device: &Path) -> Result<String, Failure> {
+        let args = self.args;
+        let run: Run<'_> = &|program, words| self.run(program, words);
+        let found = filesystem::signature(device, run)?;
+        // Somebody may have begun to use it since.
+        let volume = volume(self.context, &args.name)?;
+        others::refuse_clients(&volume, args)?;
+        let found = match (found, args.mkfs) {
+            (None, Some(wanted)) => {
+                others::refuse_mkfs(&volume, device, wanted)?;
+                // Whoever has it no longer open may have written.
+                filesystem::signature(device, run)?
+            }
+            (found, _) => found,
+        };
+        match (found, args.mkfs) {
+            (Some(kind), Some(wanted)) if kind != wanted.name() => {
+                Err(filesystem::carries_other(&args.name, &kind, wanted))
+            }
+            (Some(kind), _) => {
+                others::refuse_second_mount(&volume, &args.directory, &kind)?;
+                Ok(kind)
+            }
+            (None, Some(wanted)) => {
+                make(&args.name, device, wanted, run)?;
+                Ok(wanted.name().to_owned())
+            }
+            (None, None) => match others::of(&volume, device) {
+                others if others.is_empty() => Err(filesystem::carries_nothing(args, device)),
+                others => Err(others::carries_nothing_known(&volume, &others)),
+            },
+        }
+    }
+
+    /// Runs a program until somebody wants an end: what reads or writes a volume that does not
+    /// answer waits in the kernel.
+    fn run(&self, program: &str, words: &[&OsStr]) -> Result<String, Failure> {
+        let global = &self.context.global;
+        let tell = || {
+            if !global.json && !global.quiet {
+                let volume = volume(self.context, &self.args.name).ok();
+                let reason = reason(volume.as_ref());
+                eprintln!(
+                    "waiting for `{program}`, which needs the volume{reason}; Ctrl-C ends the wait"
+                );
+            }
+        };
+        system::run_unless(&self.interrupt, program, words, SLOW, tell).map_err(|ended| match ended
+        {
+            NotRun::Failed(failure) => failure,
+            NotRun::GoesOn => {
+                self.goes_on.replace(Some(program.to_owned()));
+                Failure::new(format!("`{program}` has not ended"), "").exit(Exit::Interrupted)
+            }
+        })
+    }
+}
+
+/// It was stopped, and the kernel goes on with a program: nothing is taken from under that.
+fn goes_on(failure: Failure, name: &str, program: &str) -> Failure {
+    let then = match program {
+        "mount" => "then the volume may be mounted",
+        _ => "then the program ends",
+    };
+    let why = format!(
+        "`{program}` goes on in the kernel until the volume answers: {then}; volume {name} stays \
+         attached"
+    );
+    Failure { why, ..failure }.advise(format!(
+        "see what the volume waits for: evenkeel volume status {name}; when it answers, end this: \
+         evenkeel umount {name}"
+    ))
+}
+
+/// It has failed, and so has taking back what was made for it.
+fn not_taken_back(mut failure: Failure, name: &str, why: &str) -> Failure {
+    let first = if failure.why.is_empty() { String::new() } else { format!("{}\n", failure.why) };
+    failure.why = format!("{first}what was attached for it may be there still: {why}");
+    let first = match failure.remedy.is_empty() {
+        true => String::new(),
+        false => format!("{}\n", failure.remedy),
+    };
+    failure.remedy =
+        format!("{first}see it: evenkeel volume status {name}; end it: evenkeel umount {name}");
+    // The answer of the node says less.
+    failure.json = None;
+    failure
+}
+
+#[cfg(test)]
+mod tests;
