@@ -3,12 +3,15 @@
 //! A write is seen by every later read at once, and is durable when a flush that began after it has
 //! ended. A power cut keeps, of each sector by itself, any of the contents that it had since.
 
+mod checksums;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::ops::Range;
 
 use evenkeel_core::settings::BLOCK as BLOCK_BYTES;
 
+use self::checksums::Checksums;
 use crate::payload::{Cell, HOLE, SECTOR, ZERO};
 use crate::random::Random;
 
@@ -34,8 +37,12 @@ pub struct Disk {
     /// Blocks of which it holds something else than was written: their checksums tell, so they
     /// can't be read before they are written again.
     damaged: BTreeSet<u32>,
+    /// Of these, those that the medium itself can't read, whatever is known of them.
+    torn: BTreeSet<u32>,
     /// Blocks that it ever damaged.
     ever_damaged: BTreeSet<u32>,
+    /// `None`: the checksum of each block is always known.
+    checksums: Option<Checksums>,
 }
 
 /// A sector that was written since the last flush.
@@ -58,13 +65,26 @@ impl Disk {
             tables: BTreeMap::new(),
             pages: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            torn: BTreeSet::new(),
             ever_damaged: BTreeSet::new(),
+            checksums: None,
         }
     }
 
     /// Damages the block of a sector: its bits rot, or a write there is lost or lands elsewhere.
     pub fn damage(&mut self, sector: u32) {
+        self.ever_damaged.insert(sector / BLOCK);
+        if self.has_forgotten(sector) {
+            self.garble(sector);
+        } else {
+            self.damaged.insert(sector / BLOCK);
+        }
+    }
+
+    /// A write of the sector was torn: its block can't be read.
+    pub fn tear(&mut self, sector: u32) {
         self.damaged.insert(sector / BLOCK);
+        self.torn.insert(sector / BLOCK);
         self.ever_damaged.insert(sector / BLOCK);
     }
 
@@ -73,6 +93,14 @@ impl Disk {
     pub fn ever_damaged(&self, sectors: Range<u32>) -> bool {
         let mut blocks = sectors.start / BLOCK..sectors.end.div_ceil(BLOCK);
         blocks.all(|block| self.ever_damaged.contains(&block))
+    }
+
+    /// Whether any of these sectors lies in a block that can't be read, or would be read wrong.
+    #[must_use]
+    pub fn is_harmed(&self, sectors: Range<u32>) -> bool {
+        let blocks = sectors.start / BLOCK..sectors.end.div_ceil(BLOCK);
+        let garbled = self.garbled(blocks.start * BLOCK..blocks.end * BLOCK);
+        self.is_damaged(sectors) || !garbled.is_empty()
     }
 
     /// Whether any of these sectors lies in a damaged block.
@@ -90,12 +118,15 @@ impl Disk {
             let whole = block * BLOCK..((block + 1) * BLOCK).min(end);
             !(sectors.start <= whole.start && whole.end <= sectors.end)
         });
+        self.torn.retain(|block| self.damaged.contains(block));
         self.damaged.len() < before
     }
 
     /// The disk's owner has put all of it in order.
     pub fn repair_all(&mut self) {
         self.damaged.clear();
+        self.torn.clear();
+        self.restore(0..self.sectors());
     }
 
     /// Number of sectors.
@@ -106,8 +137,10 @@ impl Disk {
 
     /// Makes room for this many sectors; what is new has never been written.
     pub fn extend(&mut self, sectors: u32) {
-        if sectors as usize > self.cells.len() {
+        let before = self.sectors();
+        if sectors > before {
             self.cells.resize(sectors as usize, HOLE);
+            self.grew(before);
         }
     }
 
@@ -140,6 +173,9 @@ impl Disk {
     /// Writes one sector into the cache.
     pub fn put(&mut self, sector: u32, cell: Cell) {
         self.writes += 1;
+        if let Some(checksums) = &mut self.checksums {
+            checksums.wrote(sector);
+        }
         let before = std::mem::replace(&mut self.cells[sector as usize], cell);
         let durable = self.dropped.remove(&sector).unwrap_or(before);
         let unflushed =

@@ -70,6 +70,9 @@ struct Arguments {
     /// Have rebuilds count ahead, or not, whatever the seed says
     #[arg(long, value_name = "true|false")]
     count_ahead: Option<bool>,
+    /// Have starts forget checksums of blocks, or not, whatever the seed says
+    #[arg(long, value_name = "true|false")]
+    forget_checksums: Option<bool>,
     /// Print every event
     #[arg(long)]
     log: bool,
@@ -84,6 +87,7 @@ impl Arguments {
     fn run(&self, seed: u64) -> Run {
         let drawn = Profile::draw(seed);
         let counts = self.count_ahead.unwrap_or(drawn.settings.count_ahead);
+        let forgets = self.forget_checksums.unwrap_or(drawn.forgets_checksums);
         let reduction = Reduction {
             without: self.without.clone(),
             faults: self.faults.clone(),
@@ -91,7 +95,8 @@ impl Arguments {
             depth: self.depth,
             end: self.end.map(|seconds| (seconds * 1e9) as Time),
         };
-        Run { seed, profile: drawn.counting(counts), sabotage: self.canary, reduction }
+        let profile = drawn.counting(counts).forgetting(forgets);
+        Run { seed, profile, sabotage: self.canary, reduction }
     }
 }
 

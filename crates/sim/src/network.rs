@@ -78,6 +78,12 @@ impl Network {
         LinkId(self.last)
     }
 
+    /// The link that was made last.
+    #[must_use]
+    pub const fn newest(&self) -> LinkId {
+        LinkId(self.last)
+    }
+
     /// Puts up or takes down a partition in one direction.
     pub fn block(&mut self, from: usize, to: usize, up: bool) {
         let count = &mut self.blocked[from][to];

@@ -29,6 +29,19 @@ pub const fn stamped(cell: Cell) -> (u32, u32) {
     ((cell >> 24) as u32, (cell & 0xff_ffff) as u32)
 }
 
+/// What a disk returns of a sector whose bits have rotted, told apart by a number: no write's.
+#[must_use]
+pub const fn garbage(number: u32) -> Cell {
+    stamp(u32::MAX, number & 0xff_ffff)
+}
+
+/// The number of what is [`garbage`].
+#[must_use]
+pub fn as_garbage(cell: Cell) -> Option<u32> {
+    let (write, number) = stamped(cell);
+    (cell != HOLE && write == u32::MAX).then_some(number)
+}
+
 /// A shared run of sectors.
 #[derive(Debug, Clone)]
 pub struct Sectors {

@@ -31,6 +31,8 @@ pub enum Fault {
     Blackout,
     /// A node's process stands still for a while; its kernel does not.
     Pause,
+    /// The machine of a primary is suspended while the volume is attached elsewhere.
+    Suspend,
     /// The volume is attached elsewhere while it is attached.
     Takeover,
     /// A disk fails some of its actions for a while.
@@ -73,7 +75,7 @@ pub enum Fault {
 }
 
 /// Kinds that only some seeds have, each drawn apart.
-const RARE: [Fault; 9] = [
+const RARE: [Fault; 10] = [
     Fault::Damage,
     Fault::StaleClone,
     Fault::Members,
@@ -83,6 +85,7 @@ const RARE: [Fault; 9] = [
     Fault::Assembly,
     Fault::Reserve,
     Fault::Verify,
+    Fault::Suspend,
 ];
 
 impl Fault {
@@ -170,6 +173,8 @@ pub struct Profile {
     pub connect_failures: u64,
     /// Of 1,000,000 disk actions, how many fail in passing.
     pub disk_errors: u64,
+    /// Whether a start forgets checksums of blocks, as the engine's does.
+    pub forgets_checksums: bool,
     /// Whether what a failed flush covered is lost although a later one succeeds.
     pub failed_flushes_lose: bool,
     /// Of 1,000 sectors that a power cut takes back, how many it tears: they can't be read.
@@ -211,6 +216,13 @@ impl Profile {
         self
     }
 
+    /// Whether a start forgets checksums; if it is changed, the seed has another story.
+    #[must_use]
+    pub const fn forgetting(mut self, forgets: bool) -> Self {
+        self.forgets_checksums = forgets;
+        self
+    }
+
     /// What this seed simulates.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
@@ -246,6 +258,8 @@ impl Profile {
         if !faults.is_empty() && Random::new(seed ^ 0x726f_7400).chance(250) {
             faults.push((Fault::Damage, 12));
         }
+        let mut forgetting = Random::new(seed ^ 0x7375_6d73);
+        let forgets_checksums = !faults.is_empty() && forgetting.chance(400);
         let mut epoch = Random::new(seed ^ 0x6572_6173);
         let mut copies = Random::new(seed ^ 0x636f_7079);
         if !faults.is_empty() && epoch.chance(400) {
@@ -259,9 +273,14 @@ impl Profile {
         let mut cloning = Random::new(seed ^ 0x636c_6f7f_b9ab);
         let forgets = faults.iter().any(|(fault, _)| *fault == Fault::Assembly);
         let can_go_on = |mirror: &Vec<usize>| mirror.iter().any(|node| *node != mirror[0]);
-        let is_possible = !faults.is_empty() && !forgets && placement.iter().all(can_go_on);
-        if is_possible && cloning.chance(150) {
+        let is_replaceable = !faults.is_empty() && placement.iter().all(can_go_on);
+        if is_replaceable && !forgets && cloning.chance(150) {
             faults.push((Fault::CloneNode, cloning.between(40, 200)));
+        }
+        // By this number no seed is struck that was kept for another reason.
+        let mut suspending = Random::new(seed ^ 0x7375_7370_0036_97be);
+        if is_replaceable && suspending.chance(100) {
+            faults.push((Fault::Suspend, suspending.between(60, 300)));
         }
         let mut reserving = Random::new(seed ^ 0x7265_7376);
         if !faults.is_empty() && reserving.chance(300) {
@@ -321,6 +340,7 @@ impl Profile {
             coordinator_node: r.chance(600).then(|| r.index(nodes)),
             connect_failures: r.pick(&[0, 0, 50, 300]),
             disk_errors: r.pick(&[0, 0, 0, 100, 2000]),
+            forgets_checksums,
             failed_flushes_lose: losses.chance(400),
             torn: losses.pick(&[0, 0, 30, 300]),
             // By this number no seed is struck that was kept for another reason.

@@ -38,10 +38,12 @@ pub enum Rate {
     Drift,
     /// Each node has times of its own.
     OwnTimes,
+    /// A start forgets checksums of blocks, and their bits rot then.
+    ForgottenChecksums,
 }
 
 impl Rate {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::ConnectFailures,
         Self::CoordinatorLoss,
         Self::PassingErrors,
@@ -51,6 +53,7 @@ impl Rate {
         Self::TablesLose,
         Self::Drift,
         Self::OwnTimes,
+        Self::ForgottenChecksums,
     ];
 
     /// Whether this seed has it.
@@ -65,6 +68,7 @@ impl Rate {
             Self::TablesLose => profile.tables_lose,
             Self::Drift => profile.drift.iter().any(|ppm| *ppm != 0),
             Self::OwnTimes => profile.own_settings.iter().any(|own| *own != profile.settings),
+            Self::ForgottenChecksums => profile.forgets_checksums,
         }
     }
 
@@ -79,6 +83,7 @@ impl Rate {
             Self::TablesLose => profile.tables_lose = false,
             Self::Drift => profile.drift.fill(0),
             Self::OwnTimes => profile.own_settings.fill(profile.settings),
+            Self::ForgottenChecksums => profile.forgets_checksums = false,
         }
     }
 }

@@ -200,9 +200,14 @@ impl Run {
     #[must_use]
     pub fn command(&self) -> String {
         let mut text = format!("cargo run -p evenkeel-sim --profile sim -- --seed {}", self.seed);
+        let drawn = Profile::draw(self.seed);
         let counts = self.profile.settings.count_ahead;
-        if counts != Profile::draw(self.seed).settings.count_ahead {
+        if counts != drawn.settings.count_ahead {
             text += &format!(" --count-ahead {counts}");
+        }
+        let forgets = self.profile.forgets_checksums;
+        if forgets != drawn.forgets_checksums {
+            text += &format!(" --forget-checksums {forgets}");
         }
         if let Some(sabotage) = self.sabotage {
             text += &format!(" --canary {sabotage:?}");

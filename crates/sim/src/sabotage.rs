@@ -73,11 +73,15 @@ pub enum Sabotage {
     /// The coordinator's answer to a primary that has ended is taken for that to the next one on
     /// its node.
     AnswerNext,
+    /// What is read of a block without a checksum is said to fit it.
+    TrustForgotten,
+    /// The clock of a node stands still while its process does.
+    SleepUnseen,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -109,6 +113,8 @@ impl Sabotage {
         Self::CancelHalf,
         Self::DrainEarly,
         Self::AnswerNext,
+        Self::TrustForgotten,
+        Self::SleepUnseen,
     ];
 }
 

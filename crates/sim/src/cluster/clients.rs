@@ -27,6 +27,8 @@ pub(super) struct Request {
     operation: u64,
     /// Over which path it was asked.
     path: u64,
+    /// The newest link of all when it was made.
+    pub newest_link: LinkId,
     /// Whether its client has cancelled it.
     is_given_up: bool,
 }
@@ -35,6 +37,11 @@ impl Request {
     /// What was asked for.
     pub const fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// When it was made, in the order of what clients do.
+    pub const fn invoked(&self) -> Moment {
+        self.invoked
     }
 
     /// Over which path it was asked.
@@ -129,14 +136,29 @@ impl Cluster {
         self.request(primary, Kind::Read { first, count }, operation);
     }
 
+    /// A client may ask at the moment at which the primary wakes.
+    fn note_waking(&mut self, primary: usize) {
+        let slot = &self.primaries[primary];
+        let is_replaced = !self.coordinator.newest().has_primary(slot.id);
+        if slot.paused_until == self.now && slot.served && is_replaced {
+            self.marks.reach(Mark::PausedReplaced);
+        }
+    }
+
     /// Whatever else is under way.
     pub(super) fn issue_read_only(&mut self, primary: usize) {
         if self.primaries[primary].alive {
-            self.counters.operations += 1;
-            if self.reduction.asks(self.counters.operations) {
-                let (first, count) = self.range();
-                self.issue_read(primary, first, count);
-            }
+            self.note_waking(primary);
+            let (first, count) = self.range();
+            self.issue_read_of(primary, first, count);
+        }
+    }
+
+    /// A client reads this, beside all that it does.
+    pub(super) fn issue_read_of(&mut self, primary: usize, first: u32, count: u32) {
+        self.counters.operations += 1;
+        if self.reduction.asks(self.counters.operations) && first + count <= self.sectors {
+            self.issue_read(primary, first, count);
         }
     }
 
@@ -211,8 +233,9 @@ impl Cluster {
             let invoked = self.tick_moment();
             let operation = self.counters.operations;
             let (at, path) = (self.now, self.primaries[primary].path);
-            let kind = Kind::Flush;
-            let asked = Request { kind, invoked, at, operation, path, is_given_up: false };
+            let (kind, newest_link) = (Kind::Flush, self.network.newest());
+            let asked =
+                Request { kind, invoked, at, operation, path, newest_link, is_given_up: false };
             let answered = self.tick_moment();
             self.queue.push(self.now + MILLISECOND, Event::Issue { primary });
             return self.succeeded(primary, asked, Reply::Done, answered);
@@ -231,7 +254,9 @@ impl Cluster {
         if let Kind::Change { write, .. } | Kind::Compare { write, .. } = &kind {
             self.note_change_asked((primary, path), *write, &operation);
         }
-        let asked = Request { kind, invoked, at, operation: number, path, is_given_up: false };
+        let newest_link = self.network.newest();
+        let asked =
+            Request { kind, invoked, at, operation: number, path, newest_link, is_given_up: false };
         self.primaries[primary].requests.insert(request, asked);
         self.queue.push(bound, Event::Bound { primary, request, command: false });
         self.log(|| {
@@ -378,6 +403,7 @@ impl Cluster {
     ) {
         let read = Read { primary, invoked: asked.invoked, answered };
         self.judge_permission(primary, &asked.kind);
+        let reply = self.without_garbage(primary, &asked, reply);
         match (asked.kind, reply) {
             (Kind::Change { write, durable }, Reply::Done) => {
                 self.given_up.succeeds(primary, write);
@@ -394,6 +420,10 @@ impl Cluster {
                 self.marks.reach(Mark::Miscompared);
                 let sector = at / SECTOR;
                 let expected = expected.cells().get(sector as usize).copied().unwrap_or(ZERO);
+                if self.met_garbage(primary, first + sector, 1, read.invoked) {
+                    // It may have compared with that: with what else, if nothing else was there?
+                    return;
+                }
                 let verdict = self.lines.refuted(write, primary, (first + sector, expected), read);
                 self.judge(verdict);
             }

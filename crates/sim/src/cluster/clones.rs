@@ -20,6 +20,9 @@ use crate::sabotage::Sabotage;
 /// How often a copy tries to attach the volume, after the first time.
 const MORE_TRIES: u64 = 2;
 
+/// How often a client reads in the last quarter of the lease of a primary that is cut off.
+const LAST_READS: u64 = 24;
+
 impl Cluster {
     /// The node of a primary is copied, and cut off from the coordinator or from all other nodes.
     /// The copy attaches the volume meanwhile.
@@ -40,6 +43,11 @@ impl Cluster {
         self.log(|| format!("   node {} runs on node {machine}, too", identity.0 - 1));
         if from_all {
             self.cut_off(primary, leases);
+            // A copy serves no sooner than it has given up the replica that it does not reach.
+            for read in 0..LAST_READS {
+                let pause = lease * 3 / 4 + lease / 4 * read / LAST_READS;
+                self.queue.push(self.now + pause, Event::Reads { primary });
+            }
         } else {
             let own = self.primaries[primary].node;
             self.nodes[own].no_coordinator_until = self.now + lease * leases;

@@ -113,6 +113,7 @@ impl Cluster {
             _ => false,
         };
         let Some(work) = self.work(replica, action) else { return };
+        let work = self.judge_repair(replica, work);
         let fails = if is_full && needs_space {
             Some(DiskError::NoSpace)
         } else {
@@ -253,6 +254,7 @@ impl Cluster {
         let stale = self.sabotage == Some(Sabotage::ReadStale) && self.random.chance(20);
         let cries = self.sabotage == Some(Sabotage::CryDamage) && self.random.chance(200);
         let forgets_view = self.forgets_view();
+        let mut read_from = None;
         let (mut fails, is_untouched) = (pending.fails, pending.is_untouched);
         let mut taken: Vec<(u32, Cell)> = Vec::new();
         let mut change = ChangeKind::Zero;
@@ -268,9 +270,16 @@ impl Cluster {
                 }
                 let read = |s| if stale { disk.durable_content(s) } else { disk.content(s) };
                 outcome = DiskOutcome::Data(Sectors::new(sectors.map(read)));
+                read_from = Some(*first).filter(|_| fails.is_none() && disk.may_forget());
+                if fails.is_some() {
+                    slot.failed_read = self.now;
+                }
             }
             Work::Change { first, cells, kind, .. } => {
                 change = *kind;
+                let end = *first + cells.len() as u32;
+                let is_zeroing = matches!(kind, ChangeKind::Zero);
+                let sums = slot.disk.sums_after(*first..end, is_zeroing);
                 for (sector, cell) in (*first..).zip(cells.iter()) {
                     // A change that fails may have been carried out in part.
                     if !lost && (fails.is_none() || self.random.chance(500)) {
@@ -278,7 +287,7 @@ impl Cluster {
                         taken.push((sector, *cell));
                     }
                 }
-                let end = *first + cells.len() as u32;
+                slot.disk.changed(&sums, fails.is_none());
                 if fails.is_none() && slot.disk.repair(*first..end) {
                     self.marks.reach(Mark::DamageRepaired);
                 }
@@ -308,6 +317,9 @@ impl Cluster {
             }
             Work::SavePages(_) if self.sabotage == Some(Sabotage::ForgetBits) => {}
             Work::SavePages(pages) => write_pages(&mut slot.disk, pages),
+        }
+        if let (Some(first), DiskOutcome::Data(cells)) = (read_from, &outcome) {
+            outcome = self.read_unverified(replica, first, cells.clone());
         }
         pending.result = Some(fails.map_or(Ok(outcome), Err));
         for (sector, cell) in taken {
@@ -442,7 +454,7 @@ impl Cluster {
             let is_torn = self.profile.torn > 0 && self.random.chance(self.profile.torn);
             if is_torn && self.can_damage(replica, sector) {
                 self.marks.reach(Mark::SectorTorn);
-                self.replicas[replica].disk.damage(sector);
+                self.replicas[replica].disk.tear(sector);
             }
         }
     }

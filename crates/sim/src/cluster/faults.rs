@@ -2,13 +2,14 @@
 
 use evenkeel_core::primary::Command;
 use evenkeel_core::view::Change;
-use evenkeel_core::{Bitmap, RebuildLimit};
+use evenkeel_core::{Bitmap, NodeId, RebuildLimit};
 
 use super::{Cluster, Event};
 use crate::marks::Mark;
 use crate::payload::SECTOR;
 use crate::profile::Fault;
 use crate::queue::{MICROSECOND, Time};
+use crate::sabotage::Sabotage;
 use crate::tape::Stream;
 
 /// How often a client reads within a lease that its primary may no longer have.
@@ -83,6 +84,7 @@ impl Cluster {
                 }
             }
             Fault::Pause => self.pause(node, until),
+            Fault::Suspend => self.suspend_primary(),
             Fault::Takeover => {
                 // A node runs one primary of a volume at a time: a lock sees to that.
                 let is_here = self.is_taken(node);
@@ -116,6 +118,7 @@ impl Cluster {
             Fault::NoConnections => self.no_connections_until = until,
             Fault::SlowNetwork => self.slow_network_until = until,
         }
+        self.rot_forgotten();
     }
 
     /// An operator wants another lease, or the node of a primary that counts on its lease is cut
@@ -157,6 +160,43 @@ impl Cluster {
         }
     }
 
+    /// The machine of a primary is suspended, as a virtual machine is that moves: it stands still
+    /// for some leases, and hears nobody until soon after it has woken. Meanwhile the volume is
+    /// attached elsewhere. The first that the primary meets is what its client has asked.
+    fn suspend_primary(&mut self) {
+        let lease = self.profile.lease.time().as_nanos() as Time;
+        let leases = self.random.between(2, 8);
+        let awake = lease / self.random.between(2, 20);
+        let Some(primary) = self.serving_primary().filter(|p| self.has_other_data(*p)) else {
+            return;
+        };
+        let living: Vec<_> = self.living_primaries().map(|p| self.primaries[p].node).collect();
+        let is_free = |node: &usize| self.nodes[*node].up && !living.contains(node);
+        let free: Vec<_> = (0..self.nodes.len()).filter(is_free).collect();
+        if free.is_empty() || self.now < self.next_cut || !self.coordinator.is_usable() {
+            return;
+        }
+        let node = self.primaries[primary].node;
+        let until = self.now + lease * leases;
+        self.next_cut = until + lease * 2;
+        self.pause(node, until);
+        self.isolate(node, until + awake);
+        for read in 1..=READS_IN_LEASE {
+            self.queue.push(self.now + read, Event::Reads { primary });
+        }
+        let other = self.random.pick(&free);
+        self.attach(other);
+    }
+
+    /// Whether a primary reads a replica on its own node, and each mirror has in-sync ones
+    /// elsewhere.
+    fn has_other_data(&self, primary: usize) -> bool {
+        let own = NodeId(self.primaries[primary].node as u128 + 1);
+        let mirrors = &self.coordinator.newest().mirrors;
+        mirrors.iter().any(|mirror| mirror.in_sync().any(|record| record.node == own))
+            && mirrors.iter().all(|mirror| mirror.in_sync().any(|record| record.node != own))
+    }
+
     /// Damages some blocks of a disk.
     fn damage_disk(&mut self, replica: usize) {
         for _ in 0..self.random.between(1, 4) {
@@ -171,11 +211,13 @@ impl Cluster {
     }
 
     /// Whether no replica of its mirror has damaged this sector: what is damaged everywhere is
-    /// lost.
+    /// lost. Where its checksum is forgotten another one has to vouch for it, or nobody could know.
     pub(super) fn can_damage(&self, replica: usize, sector: u32) -> bool {
         let mirror = self.replicas[replica].mirror;
         let mut others = self.replicas.iter().filter(|slot| slot.mirror == mirror);
-        !others.any(|slot| sector < slot.disk.sectors() && slot.disk.is_damaged(sector..sector + 1))
+        let is_forgotten = self.replicas[replica].disk.has_forgotten(sector);
+        !others.any(|slot| sector < slot.disk.sectors() && slot.disk.is_harmed(sector..sector + 1))
+            && (!is_forgotten || self.is_vouched_for(replica, sector))
     }
 
     fn cut_some_link(&mut self, darkness: Time) {
@@ -229,7 +271,8 @@ impl Cluster {
             return;
         }
         let until = until.max(self.nodes[node].paused_until);
-        self.nodes[node].paused_until = until;
+        let unseen = self.sabotage == Some(Sabotage::SleepUnseen);
+        self.nodes[node].pauses(self.now, until, unseen);
         let lease = self.profile.lease.time().as_nanos() as Time;
         if until - self.now > lease {
             self.marks.reach(Mark::PausedWoke);
@@ -296,7 +339,7 @@ impl Cluster {
             slot.disk.repair_all();
         }
         for node in 0..self.nodes.len() {
-            self.nodes[node].paused_until = self.nodes[node].paused_until.min(self.now);
+            self.nodes[node].wakes(self.now);
             self.nodes[node].no_coordinator_until = 0;
             if !self.nodes[node].up {
                 self.start_node_after(node, MICROSECOND);

@@ -25,7 +25,7 @@ const MAX_REFUSALS: u32 = 2_000;
 pub(super) struct Part {
     pub mirror: usize,
     pub volume_sector: u32,
-    replica_sector: u32,
+    pub replica_sector: u32,
     pub count: u32,
 }
 

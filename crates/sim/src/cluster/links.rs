@@ -186,6 +186,7 @@ impl Cluster {
         });
         match party {
             Party::Primary(primary) => {
+                self.note_garbage(primary, payload.as_ref());
                 self.step_primary(primary, PrimaryEvent::Message { link, message, payload });
             }
             Party::Replica(replica, _) => {

@@ -51,7 +51,11 @@ impl Cluster {
         let replica = self.replicas.len();
         let id = ReplicaId(replica as u128 + 1);
         let place = replicas::Place { id, mirror, node };
-        self.replicas.push(replicas::make(&view, place));
+        let mut slot = replicas::make(&view, place);
+        if self.profile.forgets_checksums {
+            slot.disk.keep_checksums();
+        }
+        self.replicas.push(slot);
         self.queue.push(self.now, Event::ReplicaStarts { replica, starts: 0 });
         let node = NodeId(node as u128 + 1);
         self.command(primary, Command::Add(Newcomer { id, node, mirror, role }));

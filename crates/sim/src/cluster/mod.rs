@@ -11,6 +11,7 @@ mod differences;
 mod disks;
 mod faults;
 mod finale;
+mod forgotten;
 mod given_up;
 mod intents;
 mod judge;
@@ -49,6 +50,7 @@ use crate::reduction::Reduction;
 use crate::sabotage::Sabotage;
 use crate::tape::{Stream, Tape};
 use assembly::{Operators, Trouble};
+use forgotten::Garbage;
 use links::Dial;
 use nodes::Node;
 use primaries::PrimarySlot;
@@ -205,6 +207,7 @@ pub struct Cluster {
     order: Order,
     minimal: Minimal,
     given_up: GivenUp,
+    garbage: Garbage,
     /// Counts client events, for the oracles.
     moment: Moment,
     /// Requests that clients may still make.
@@ -276,6 +279,7 @@ impl Cluster {
             order: Order::default(),
             minimal: Minimal::default(),
             given_up: GivenUp::default(),
+            garbage: Garbage::default(),
             moment: 0,
             budget: profile.operations,
             faulty: !profile.faults.is_empty(),
@@ -304,6 +308,9 @@ impl Cluster {
         };
         if cluster.coordinator.newest().is_shared() {
             cluster.lines.share();
+        }
+        if cluster.profile.forgets_checksums {
+            cluster.replicas.iter_mut().for_each(|slot| slot.disk.keep_checksums());
         }
         for node in 0..cluster.nodes.len() {
             cluster.queue.push(0, Event::NodeStarts { node, starts: 0 });

@@ -1,5 +1,7 @@
 //! Nodes: processes and machines that start, stop, pause and keep time.
 
+use std::ops::Range;
+
 use evenkeel_core::{BootId, Instant};
 
 use super::{Cluster, Event};
@@ -22,6 +24,44 @@ pub(super) struct Node {
     offset: u64,
     /// How far the clock is from the true rate, in parts per million.
     ppm: i64,
+    /// When its clock stood still: only a canary's does.
+    slept: Slept,
+}
+
+/// For how long a clock has stood still.
+#[derive(Debug, Default)]
+struct Slept {
+    /// Before the last time.
+    before: Time,
+    /// The last time.
+    last: Range<Time>,
+}
+
+impl Slept {
+    /// For how long it has gone at a time.
+    fn gone(&self, now: Time) -> Time {
+        now - self.before - now.min(self.last.end).saturating_sub(self.last.start)
+    }
+
+    /// At which time it has gone for so long.
+    fn time(&self, gone: Time) -> Time {
+        let time = gone + self.before;
+        if time <= self.last.start { time } else { time + (self.last.end - self.last.start) }
+    }
+
+    /// It stands still from now on.
+    fn begins(&mut self, now: Time, until: Time) {
+        if now > self.last.end {
+            self.before += self.last.end - self.last.start;
+            self.last.start = now;
+        }
+        self.last.end = until;
+    }
+
+    /// It goes on.
+    fn ends(&mut self, now: Time) {
+        self.last.end = self.last.end.min(now).max(self.last.start);
+    }
 }
 
 impl Node {
@@ -35,6 +75,7 @@ impl Node {
             no_coordinator_until: 0,
             offset: 0,
             ppm,
+            slept: Slept::default(),
         };
         node.boots(random);
         node
@@ -48,15 +89,30 @@ impl Node {
 
     /// What the node's clock says at a time.
     pub fn clock(&self, now: Time) -> Instant {
-        let scaled = i128::from(now) * i128::from(1_000_000 + self.ppm) / 1_000_000;
+        let scaled =
+            i128::from(self.slept.gone(now)) * i128::from(1_000_000 + self.ppm) / 1_000_000;
         Instant(self.offset + scaled as u64)
     }
 
     /// At which time the node's clock has reached a moment.
     pub fn time(&self, moment: Instant) -> Time {
         let elapsed = i128::from(moment.0.saturating_sub(self.offset));
-        u64::try_from(elapsed * 1_000_000 / i128::from(1_000_000 + self.ppm) + 2)
-            .unwrap_or(u64::MAX)
+        let gone = u64::try_from(elapsed * 1_000_000 / i128::from(1_000_000 + self.ppm) + 2);
+        gone.map_or(u64::MAX, |gone| self.slept.time(gone))
+    }
+
+    /// The process stands still until then. With `unseen`, so does its clock.
+    pub fn pauses(&mut self, now: Time, until: Time, unseen: bool) {
+        self.paused_until = until;
+        if unseen {
+            self.slept.begins(now, until);
+        }
+    }
+
+    /// It does not stand still any more.
+    pub fn wakes(&mut self, now: Time) {
+        self.paused_until = self.paused_until.min(now);
+        self.slept.ends(now);
     }
 }
 
@@ -82,10 +138,11 @@ impl Cluster {
     /// The process ends; with `power`, the machine does.
     pub(super) fn stop_node(&mut self, node: usize, power: bool) {
         self.log(|| format!("node {node} {}", if power { "loses power" } else { "is killed" }));
-        let random = &mut self.random;
+        let (random, now) = (&mut self.random, self.now);
         let stopped = &mut self.nodes[node];
         stopped.up = false;
         stopped.starts += 1;
+        stopped.wakes(now);
         stopped.paused_until = 0;
         if power {
             stopped.boots(random);
@@ -126,3 +183,6 @@ impl Cluster {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

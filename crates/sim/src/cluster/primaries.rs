@@ -1,9 +1,10 @@
 //! Primaries: attaching, stepping, carrying out effects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use evenkeel_core::primary::Command;
-use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting};
+use evenkeel_core::primary::{EndReason, Note, PrimaryConfig, Waiting, WrongRange};
 use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::*;
 
@@ -63,6 +64,11 @@ impl Cluster {
     /// A primary that lives and has begun to serve, the newest one.
     pub(super) fn serving_primary(&self) -> Option<usize> {
         self.living_primaries().filter(|p| self.primaries[*p].served).last()
+    }
+
+    /// All that live and have begun to serve.
+    pub(super) fn serving_primaries(&self) -> Vec<usize> {
+        self.living_primaries().filter(|p| self.primaries[*p].served).collect()
     }
 
     /// Attaches the volume to one more node if it is attached to fewer than it is to be.
@@ -369,7 +375,7 @@ impl Cluster {
                 if self.coordinator.newest().has_several_primaries() {
                     self.marks.reach(Mark::VerifiedShared);
                 }
-                if different > 0 {
+                if different > 0 && !self.differs_by_rot(primary) {
                     self.fail("I6", format!("a verify found {different} bytes that differ"));
                 }
                 self.judge_verdict(primary);
@@ -389,26 +395,46 @@ impl Cluster {
             | Note::Grown(_) => {}
         }
     }
-    /// A verify tells of the blocks that are damaged on a replica, and of no others.
-    fn judge_verdict(&mut self, primary: usize) {
+
+    /// Whether all that a verify found different was damaged at some time where no checksum tells.
+    fn differs_by_rot(&self, primary: usize) -> bool {
+        let rotted = |(id, sectors): (ReplicaId, Range<u32>)| {
+            let slot = self.replicas.iter().find(|slot| slot.id == id);
+            slot.is_some_and(|slot| slot.disk.ever_damaged(sectors))
+        };
+        let wrong = self.found_wrong(primary, |range| &range.different);
+        self.profile.forgets_checksums && wrong.into_iter().all(rotted)
+    }
+
+    /// Of whom a verify says this of which sectors.
+    fn found_wrong(
+        &self,
+        primary: usize,
+        of: impl Fn(&WrongRange) -> &[ReplicaId],
+    ) -> Vec<(ReplicaId, Range<u32>)> {
         let slot = &self.primaries[primary];
         let status = slot.core.status(self.nodes[slot.node].clock(self.now));
-        let (Some(verify), Some(view)) = (status.verify, status.view) else { return };
+        let (Some(verify), Some(view)) = (status.verify, status.view) else { return Vec::new() };
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        for wrong in verify.ranges {
+        let found = verify.ranges.iter().flat_map(|wrong| {
             let (start, length) = (wrong.range.start, wrong.range.end - wrong.range.start);
             // In one piece: no run of blocks crosses a chunk.
-            let mut pieces = stripe::pieces(geometry, mirrors, start, length, MAX_PAYLOAD);
-            let Some(piece) = pieces.next() else { continue };
-            let first = (piece.offset / u64::from(SECTOR)) as u32;
-            let sectors = first..first + (length / u64::from(SECTOR)) as u32;
-            for id in wrong.damaged {
-                let Some(slot) = self.replicas.iter().find(|slot| slot.id == id) else { continue };
-                self.marks.reach(Mark::DamageVerified);
-                if !slot.disk.ever_damaged(sectors.clone()) {
-                    let text = format!("a verify says that replica {id} has damaged {sectors:?}");
-                    return self.fail("I9", text);
-                }
+            let piece = stripe::pieces(geometry, mirrors, start, length, MAX_PAYLOAD).next();
+            let first = piece.map(|piece| (piece.offset / u64::from(SECTOR)) as u32);
+            let sectors = first.map(|first| first..first + (length / u64::from(SECTOR)) as u32);
+            of(wrong).iter().filter_map(move |id| Some((*id, sectors.clone()?)))
+        });
+        found.collect()
+    }
+
+    /// A verify tells of the blocks that are damaged on a replica, and of no others.
+    fn judge_verdict(&mut self, primary: usize) {
+        for (id, sectors) in self.found_wrong(primary, |range| &range.damaged) {
+            let Some(slot) = self.replicas.iter().find(|slot| slot.id == id) else { continue };
+            self.marks.reach(Mark::DamageVerified);
+            if !slot.disk.ever_damaged(sectors.clone()) {
+                let text = format!("a verify says that replica {id} has damaged {sectors:?}");
+                return self.fail("I9", text);
             }
         }
     }

@@ -66,6 +66,8 @@ pub(super) struct ReplicaSlot {
     pub newest_disk: Option<(Disk, BTreeSet<u32>)>,
     /// How often its disk was taken out for another one.
     pub swaps: u64,
+    /// When its disk last failed a read.
+    pub failed_read: Time,
     /// In which incarnation, and since when a member, it last failed to change its disk.
     pub failed_change: Option<(Incarnation, Generation)>,
     tick: Option<Time>,
@@ -155,6 +157,7 @@ pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
         is_old: false,
         newest_disk: None,
         swaps: 0,
+        failed_read: 0,
         failed_change: None,
         tick: None,
         source: None,
@@ -186,6 +189,7 @@ impl Cluster {
         let open_regions = found.open_regions.clone();
         slot.open_regions = open_regions.iter().map(|table| (table.slot, table.clone())).collect();
         let forgotten = slot.tables.found(replica, &open_regions);
+        open_regions.iter().for_each(|table| slot.disk.forget_checksums(table));
         let mirror = slot.mirror;
         let is_damaged = found.missing.iter().any(|page| matches!(page, FoundPage::Damaged { .. }));
         self.find_open((mirror, replica), &open_regions, is_damaged);
