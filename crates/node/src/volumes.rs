@@ -243,9 +243,9 @@ impl Attached {
         self.replaces.generation
     }
 
-    /// It has become larger.
-    fn set_size(&self, size: u64) {
-        self.size.store(size, Ordering::Relaxed);
+    /// It has become larger, or was so already: growths are noted in any order.
+    fn grow_to(&self, size: u64) {
+        self.size.fetch_max(size, Ordering::Relaxed);
     }
 
     /// All who show it here have shown this size.

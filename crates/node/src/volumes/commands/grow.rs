@@ -102,20 +102,25 @@ async fn show(
     size: u64,
     what: &str,
 ) -> Result<String, ApiError> {
-    attached.set_size(size);
-    if let Some(wanted) = attached.nbd() {
-        // It takes the place of the one before, whose clients keep the size that they were told.
-        export::start(node, turn, attached, wanted, what).await?;
-    }
+    attached.grow_to(size);
+    // A growth beyond that may have been quicker.
+    let size = attached.size();
     node.nvme.grown(attached.id);
-    let nbd = match attached.nbd() {
-        Some(_) => "; NBD clients see it when they connect again",
-        None => "",
+    let (exported, nbd) = match attached.nbd() {
+        // It takes the place of the one before, whose clients keep the size that they were told.
+        Some(wanted) => (
+            export::start(node, turn, attached, wanted, what).await,
+            "; NBD clients see it when they connect again",
+        ),
+        None => (Ok(()), ""),
     };
     let device = match attached.device() {
-        Some(_) => device::grow_device(node, attached, what).await?,
-        None => "",
+        Some(_) => device::grow_device(node, attached, what).await,
+        None => Ok(""),
     };
+    // Whatever fails, the others show it.
+    exported?;
+    let device = device?;
     attached.set_shown_size(size);
     Ok(format!("it has {} now{nbd}{device}", sizes::size(size)))
 }

@@ -1,4 +1,9 @@
+use evenkeel_core::{Incarnation, PrimaryId};
+
 use super::*;
+use crate::coordinator::{NoData, Shown, VolumeRecord, WantedOn};
+use crate::disks::tests::superblock;
+use crate::volumes::attachment::lifecycle::Purpose;
 use crate::volumes::replicas::sweep::tests::with_volume;
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -26,4 +31,29 @@ async fn a_second_growth_is_told_how_far_the_first_one_is() {
     let name = &node.identity.name;
     assert_eq!(place(node, replica), format!("{name}:{}", node.disks.disk_of(replica).unwrap()));
     daemon.stop().await;
+}
+
+/// Another primary grows a volume twice, and what follows the two growths has no order.
+#[test]
+fn an_earlier_growth_that_is_noted_late_takes_nothing_back() {
+    let superblock = superblock(8 << 20);
+    let record = VolumeRecord {
+        id: superblock.volume.to_string(),
+        name: "music".into(),
+        no_data: NoData::default(),
+        replicas: Vec::new(),
+        stopped: false,
+        checksums: false,
+        used_on: None,
+        wanted_on: WantedOn::default(),
+        verified: None,
+        revision: 0,
+        lost: Vec::new(),
+    };
+    let primary = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
+    let purpose = Purpose::Use(Shown::default());
+    let attached = Attached::new(&record, &superblock.view, primary, purpose);
+    attached.grow_to(32 << 20);
+    attached.grow_to(16 << 20);
+    assert_eq!(attached.size(), 32 << 20);
 }
