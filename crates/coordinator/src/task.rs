@@ -9,9 +9,12 @@ use crate::store::{Commit, Entries, Outcome, Range, Store, StoreError};
 use crate::transaction::{Halt, Known, Transaction};
 use crate::{Answer, Caller, Request};
 
-/// How often a task begins anew because others have changed what it read, or an answer was lost.
-/// Each time somebody else got further.
+/// How often a task begins anew because others have changed what it read. Each time somebody else
+/// got further.
 const MAX_ATTEMPTS: u32 = 32;
+/// How often one whose commit is in doubt does. A disk that stays full leaves each in doubt, and
+/// whoever asks can ask again.
+const MAX_DOUBTS: u32 = 3;
 
 /// What the driver of a task has to do next.
 #[derive(Debug)]
@@ -31,6 +34,7 @@ pub struct Task {
     known: Known,
     has_begun: bool,
     attempts: u32,
+    doubts: u32,
     /// What was sent to be committed: what is remembered and answered then.
     pending: Option<(Vec<Note>, Option<Answer>)>,
     /// The answer, once the task is over.
@@ -59,7 +63,7 @@ impl Task {
 
     fn new(asked: Asked) -> Self {
         let known = Known::default();
-        Self { asked, known, has_begun: false, attempts: 0, pending: None, done: None }
+        Self { asked, known, has_begun: false, attempts: 0, doubts: 0, pending: None, done: None }
     }
 
     /// Goes on. `changes` is the [store's number](Store::changes).
@@ -131,9 +135,9 @@ impl Task {
             }
             Ok(Outcome::Conflict(range)) => self.again(&range),
             // It may have been done: whoever begins anew finds that.
-            Err(StoreError::InDoubt(why)) if self.attempts + 1 < MAX_ATTEMPTS => {
+            Err(StoreError::InDoubt(why)) if self.doubts < MAX_DOUBTS => {
                 tracing::warn!(why, "a change of the coordinator's state is in doubt");
-                self.attempts += 1;
+                self.doubts += 1;
                 self.known = Known::default();
             }
             Err(error) => self.failed(memory, now, notes, answer, error),

@@ -64,6 +64,15 @@ impl Embedded {
         expiry: Duration,
     ) -> Result<Self, EmbeddedError> {
         let store = RedbStore::open(path).map_err(FoundingError::Store)?;
+        Self::over(store, configured, here, expiry)
+    }
+
+    fn over(
+        store: RedbStore,
+        configured: &str,
+        here: NodeId,
+        expiry: Duration,
+    ) -> Result<Self, EmbeddedError> {
         let cluster = found(&store, configured, CoordinatorId(random_u128()))?;
         let known = (cluster.members, cluster.silent);
         let now = Moment { steady: Duration::ZERO, unix: unix_seconds() };
@@ -95,6 +104,12 @@ impl Embedded {
     #[must_use]
     pub fn id(&self) -> CoordinatorId {
         self.inner.id
+    }
+
+    /// The database is opened anew before its next use, as after an error of its disk. For tests.
+    #[doc(hidden)]
+    pub fn open_anew(&self) {
+        self.inner.store.open_anew();
     }
 
     /// Answers a request of this very daemon; blocks on the disk. Those of others: [`Self::asked`].

@@ -5,6 +5,10 @@
 //! but for the volumes that were deleted: without their last views nobody can tell what of them may
 //! go. A commit is one write transaction, in which the guards are compared by value: what a task
 //! writes follows from the values that it read, so it is right whenever they are the same.
+//!
+//! After an error of its disk `redb` refuses all that comes after. So the database is [closed and
+//! opened anew](opening) before its next use: a disk that was full for a while stops nothing for
+//! longer.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +21,10 @@ use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
 };
 
+use self::opening::{Opened, Opening};
+
+mod opening;
+
 type Stored<T> = Result<T, StoreError>;
 
 /// Turns the database's several error types into one.
@@ -24,7 +32,7 @@ fn db<T, E: Into<redb::Error>>(result: Result<T, E>) -> Stored<T> {
     result.map_err(|error| {
         let error = error.into();
         StoreError::Unusable(format!(
-            "the coordinator's database: {error}; check the disk, or restore the file from a backup"
+            "the coordinator's database: {error}; check its disk and the space on it"
         ))
     })
 }
@@ -54,8 +62,14 @@ const fn table(space: Space) -> Table {
 
 /// The database.
 pub(super) struct RedbStore {
-    database: Database,
+    opened: Opened,
     changes: AtomicU64,
+}
+
+/// A moment of the database, as long as it stays open.
+pub(super) struct Snapshot {
+    transaction: ReadTransaction,
+    opening: u64,
 }
 
 impl RedbStore {
@@ -64,18 +78,38 @@ impl RedbStore {
     /// # Errors
     /// If it cannot be used.
     pub fn open(path: &Path) -> Stored<Self> {
-        let database = db(Database::create(path))?;
-        let transaction = db(database.begin_write())?;
-        for space in Space::ALL {
-            match table(space) {
-                Table::Bytes(table) => drop(db(transaction.open_table(table))?),
-                Table::Text(table) => drop(db(transaction.open_table(table))?),
-                Table::Number(table) => drop(db(transaction.open_table(table))?),
-            }
-        }
-        db(transaction.commit())?;
-        Ok(Self { database, changes: AtomicU64::new(1) })
+        let path = path.to_owned();
+        Self::over(move |opening| opening::file(&path, opening))
     }
+
+    /// The same in what `backend` gives, now and after each error of it.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn over<B: redb::StorageBackend>(
+        backend: impl Fn(Opening) -> std::io::Result<B> + Send + Sync + 'static,
+    ) -> Stored<Self> {
+        let opened = Opened::new(move |opening| opening::database(backend(opening)?, opening))?;
+        opened.with(make_tables)?;
+        Ok(Self { opened, changes: AtomicU64::new(1) })
+    }
+
+    /// It is opened anew before its next use, as after an error.
+    pub fn open_anew(&self) {
+        self.opened.fail();
+    }
+}
+
+fn make_tables(database: &Database) -> Stored<()> {
+    let transaction = db(database.begin_write())?;
+    for space in Space::ALL {
+        match table(space) {
+            Table::Bytes(table) => drop(db(transaction.open_table(table))?),
+            Table::Text(table) => drop(db(transaction.open_table(table))?),
+            Table::Number(table) => drop(db(transaction.open_table(table))?),
+        }
+    }
+    db(transaction.commit())
 }
 
 fn entry(value: &[u8]) -> Entry {
@@ -123,6 +157,10 @@ macro_rules! read_in {
     }};
 }
 
+fn read_from(transaction: &ReadTransaction, range: &Range) -> Stored<Entries> {
+    Ok(read_in!(transaction, range))
+}
+
 fn holds(transaction: &WriteTransaction, guard: &Guard) -> Stored<bool> {
     let found: Entries = read_in!(transaction, &guard.range());
     Ok(match guard {
@@ -164,36 +202,45 @@ fn delete(transaction: &WriteTransaction, key: &Key) -> Stored<()> {
     Ok(())
 }
 
-impl Store for RedbStore {
-    type Snapshot = ReadTransaction;
+fn try_commit(database: &Database, commit: &Commit) -> Stored<Outcome> {
+    let transaction = db(database.begin_write())?;
+    for guard in &commit.guards {
+        if !holds(&transaction, guard)? {
+            db(transaction.abort())?;
+            return Ok(Outcome::Conflict(guard.range()));
+        }
+    }
+    for write in &commit.writes {
+        match &write.value {
+            Some(value) => put(&transaction, &write.key, value)?,
+            None => delete(&transaction, &write.key)?,
+        }
+    }
+    // All of it may have reached the disk before the error.
+    db(transaction.commit()).map_err(|error| StoreError::InDoubt(error.to_string()))?;
+    Ok(Outcome::Committed)
+}
 
-    fn snapshot(&self) -> Stored<ReadTransaction> {
-        db(self.database.begin_read())
+impl Store for RedbStore {
+    type Snapshot = Snapshot;
+
+    fn snapshot(&self) -> Stored<Snapshot> {
+        self.opened.with_number(|database, opening| {
+            Ok(Snapshot { transaction: db(database.begin_read())?, opening })
+        })
     }
 
-    fn read(&self, snapshot: &mut ReadTransaction, range: &Range) -> Stored<Entries> {
-        Ok(read_in!(snapshot, range))
+    fn read(&self, snapshot: &mut Snapshot, range: &Range) -> Stored<Entries> {
+        self.opened.note_read(snapshot.opening, read_from(&snapshot.transaction, range))
     }
 
     fn commit(&self, commit: &Commit) -> Stored<Outcome> {
-        let transaction = db(self.database.begin_write())?;
-        for guard in &commit.guards {
-            if !holds(&transaction, guard)? {
-                db(transaction.abort())?;
-                return Ok(Outcome::Conflict(guard.range()));
-            }
-        }
-        for write in &commit.writes {
-            match &write.value {
-                Some(value) => put(&transaction, &write.key, value)?,
-                None => delete(&transaction, &write.key)?,
-            }
-        }
-        db(transaction.commit())?;
-        if commit.writes.iter().any(|write| write.key.space.is_told()) {
+        let outcome = self.opened.with(|database| try_commit(database, commit));
+        let may_be_done = matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::InDoubt(_)));
+        if may_be_done && commit.writes.iter().any(|write| write.key.space.is_told()) {
             self.changes.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Outcome::Committed)
+        outcome
     }
 
     fn changes(&self) -> u64 {
@@ -201,5 +248,7 @@ impl Store for RedbStore {
     }
 }
 
+#[cfg(test)]
+pub(super) mod disk;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use crate::state::start::Lineage;
 mod assembly;
 mod conditions;
 mod drafts;
+mod failing;
 mod fates;
 mod old_file;
 mod placements;

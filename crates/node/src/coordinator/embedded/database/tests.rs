@@ -2,6 +2,8 @@ use evenkeel_coordinator::store::Write;
 
 use super::*;
 
+mod failing;
+
 fn open(dir: &Path) -> RedbStore {
     RedbStore::open(&dir.join("x.redb")).unwrap()
 }

@@ -1,0 +1,153 @@
+//! A disk for tests that fails when it is told to, and the system's cache before it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redb::StorageBackend;
+
+const PAGE: usize = 512;
+
+/// What a call that fails has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fails {
+    /// Nothing.
+    Whole,
+    /// The first half of it.
+    Half,
+}
+
+/// A file on that disk; its clones are the same file.
+#[derive(Debug, Clone, Default)]
+pub struct Disk(Arc<Mutex<File>>);
+
+#[derive(Debug, Clone, Default)]
+struct File {
+    cached: Vec<u8>,
+    durable: Vec<u8>,
+    /// Pages that differ, as far as the cache knows.
+    dirty: BTreeSet<usize>,
+    /// How many calls that change something are to succeed before one fails.
+    fails: Option<(u64, Fails)>,
+    /// Where its space ends, if it is full.
+    full_at: Option<usize>,
+}
+
+impl Disk {
+    fn lock(&self) -> MutexGuard<'_, File> {
+        self.0.lock().unwrap()
+    }
+
+    /// The call after so many others that change something fails, once.
+    pub fn fail_after(&self, calls: u64, how: Fails) {
+        self.lock().fails = Some((calls, how));
+    }
+
+    /// Nothing fails any more. Returns true if something was still to fail.
+    pub fn heal(&self) -> bool {
+        self.lock().fails.take().is_some()
+    }
+
+    /// Has no space for more than the file has now.
+    pub fn fill(&self) {
+        let mut file = self.lock();
+        file.full_at = Some(file.cached.len());
+    }
+
+    /// Has space again.
+    pub fn free(&self) {
+        self.lock().full_at = None;
+    }
+
+    /// What is there if the power is cut now.
+    pub fn after_power_cut(&self) -> Self {
+        let durable = self.lock().durable.clone();
+        let file = File { cached: durable.clone(), durable, ..File::default() };
+        Self(Arc::new(Mutex::new(file)))
+    }
+}
+
+impl File {
+    /// How the next call that changes something fails, if it does.
+    fn failure(&mut self) -> Option<Fails> {
+        let (calls, how) = self.fails.as_mut()?;
+        if let Some(fewer) = calls.checked_sub(1) {
+            *calls = fewer;
+            return None;
+        }
+        let how = *how;
+        self.fails = None;
+        Some(how)
+    }
+
+    fn write(&mut self, offset: usize, data: &[u8]) {
+        self.cached[offset..offset + data.len()].copy_from_slice(data);
+        self.dirty.extend(offset / PAGE..(offset + data.len()).div_ceil(PAGE));
+    }
+
+    fn write_back(&mut self, pages: &[usize]) {
+        self.durable.resize(self.cached.len(), 0);
+        for page in pages {
+            let end = self.cached.len().min((page + 1) * PAGE);
+            let range = (page * PAGE).min(end)..end;
+            self.durable[range.clone()].copy_from_slice(&self.cached[range]);
+        }
+    }
+}
+
+fn failed<T>() -> io::Result<T> {
+    Err(io::Error::other("the disk failed"))
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.lock().cached.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let (file, offset) = (self.lock(), usize::try_from(offset).unwrap());
+        out.copy_from_slice(&file.cached[offset..offset + out.len()]);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        let mut file = self.lock();
+        if file.failure().is_some() {
+            return failed();
+        }
+        file.cached.resize(usize::try_from(length).unwrap(), 0);
+        Ok(())
+    }
+
+    /// As in Linux, what a sync could not write is not dirty any more, and stays in the cache.
+    fn sync_data(&self) -> io::Result<()> {
+        let mut file = self.lock();
+        let failure = file.failure();
+        let pages: Vec<_> = std::mem::take(&mut file.dirty).into_iter().collect();
+        match failure {
+            None => file.write_back(&pages),
+            Some(Fails::Whole) => return failed(),
+            Some(Fails::Half) => {
+                file.write_back(&pages[..pages.len() / 2]);
+                return failed();
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let (mut file, offset) = (self.lock(), usize::try_from(offset).unwrap());
+        if file.full_at.is_some_and(|end| offset + data.len() > end) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match file.failure() {
+            None => file.write(offset, data),
+            Some(Fails::Whole) => return failed(),
+            Some(Fails::Half) => {
+                file.write(offset, &data[..data.len() / 2]);
+                return failed();
+            }
+        }
+        Ok(())
+    }
+}

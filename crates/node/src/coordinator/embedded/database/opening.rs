@@ -1,0 +1,168 @@
+//! The database while it is open, and how it is opened anew after an error.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use evenkeel_coordinator::StoreError;
+use redb::backends::FileBackend;
+use redb::{Database, DatabaseError, StorageBackend, StorageError};
+
+use super::Stored;
+
+/// Bytes that are read and written again at once: a page of the database.
+const PIECE: usize = 4096;
+
+/// Which opening it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Opening {
+    /// The first one, which makes a database if there is none.
+    First,
+    /// One after an error. Whoever has taken the file away is not given an empty one in its place:
+    /// it would know no volumes.
+    Again,
+}
+
+type Open = dyn Fn(Opening) -> Result<Database, DatabaseError> + Send + Sync;
+
+/// A database that is opened anew after an error.
+pub(super) struct Opened {
+    open: Box<Open>,
+    /// `None`: it could not be opened anew.
+    database: RwLock<Option<Database>>,
+    has_failed: AtomicBool,
+    /// How often it was opened.
+    openings: AtomicU64,
+}
+
+impl Opened {
+    /// # Errors
+    /// If it can't be opened.
+    pub(super) fn new(
+        open: impl Fn(Opening) -> Result<Database, DatabaseError> + Send + Sync + 'static,
+    ) -> Stored<Self> {
+        let database = open(Opening::First).map_err(|error| unusable(&error))?;
+        Ok(Self {
+            open: Box::new(open),
+            database: RwLock::new(Some(database)),
+            has_failed: AtomicBool::new(false),
+            openings: AtomicU64::new(1),
+        })
+    }
+
+    /// Uses it. After an error it is opened anew by whoever uses it next.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> Stored<T>) -> Stored<T> {
+        self.with_number(|database, _| work(database))
+    }
+
+    /// The same, and tells how often it was opened until now.
+    pub(super) fn with_number<T>(
+        &self,
+        work: impl FnOnce(&Database, u64) -> Stored<T>,
+    ) -> Stored<T> {
+        self.open_if_failed()?;
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(database) = &*database else {
+            let why = "the coordinator's database could not be opened anew";
+            return Err(StoreError::Unusable(why.into()));
+        };
+        let done = work(database, self.openings.load(Ordering::Acquire));
+        // Noted while nobody can open it anew: else one that works would be closed.
+        self.note(&done);
+        done
+    }
+
+    /// What a snapshot gave that was taken when it had been opened so often. It ends with its
+    /// opening, and then has to be taken anew.
+    pub(super) fn note_read<T>(&self, opening: u64, read: Stored<T>) -> Stored<T> {
+        let _open = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        if read.is_err() && opening != self.openings.load(Ordering::Acquire) {
+            return Err(StoreError::TooOld);
+        }
+        self.note(&read);
+        read
+    }
+
+    /// As if its disk had reported an error.
+    pub(super) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    fn note<T>(&self, done: &Stored<T>) {
+        if let Err(error @ (StoreError::Unusable(_) | StoreError::InDoubt(_))) = done
+            && !self.has_failed.swap(true, Ordering::AcqRel)
+        {
+            tracing::warn!(%error, "the coordinator's database failed: it is opened anew");
+        }
+    }
+
+    fn open_if_failed(&self) -> Stored<()> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // It has to be closed before: it holds the lock of the file.
+        *database = None;
+        *database = Some((self.open)(Opening::Again).map_err(|error| unusable(&error))?);
+        self.openings.fetch_add(1, Ordering::AcqRel);
+        self.has_failed.store(false, Ordering::Release);
+        tracing::info!("the coordinator's database is open again");
+        Ok(())
+    }
+}
+
+/// Why it can't be opened. An error in use says less: of a database that only has to be opened anew
+/// `redb` says, too, that it is corrupted.
+fn unusable(error: &DatabaseError) -> StoreError {
+    let advice = match error {
+        DatabaseError::Storage(StorageError::Corrupted(_)) => "restore the file from a backup",
+        _ => "check its disk and the space on it",
+    };
+    StoreError::Unusable(format!("the coordinator's database: {error}; {advice}"))
+}
+
+/// The file of a database.
+pub(super) fn file(path: &Path, opening: Opening) -> io::Result<FileBackend> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(opening == Opening::First).truncate(false);
+    FileBackend::new(options.open(path)?).map_err(io::Error::other)
+}
+
+/// Opens the database that is stored there.
+pub(super) fn database(
+    backend: impl StorageBackend,
+    opening: Opening,
+) -> Result<Database, DatabaseError> {
+    if opening == Opening::Again && backend.len()? == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its file is empty").into());
+    }
+    make_durable(&backend)?;
+    Database::builder().create_with_backend(backend)
+}
+
+/// Writes again what is there, and syncs it. After a failed sync the system's cache may show what
+/// never reached the disk, and another sync says nothing of that: what was read there, and answered
+/// as done, would be gone after a power cut.
+///
+/// No page that is in use is all zeroes. Where the file has become longer, and nothing was written
+/// yet, a full disk has no space for them.
+fn make_durable(backend: &impl StorageBackend) -> io::Result<()> {
+    let length = backend.len()?;
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < length {
+        let rest = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
+        let piece = &mut piece[..rest];
+        backend.read(at, piece)?;
+        if piece.iter().any(|byte| *byte != 0) {
+            backend.write(at, piece)?;
+        }
+        at += rest as u64;
+    }
+    backend.sync_data()
+}

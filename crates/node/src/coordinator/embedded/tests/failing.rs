@@ -1,0 +1,39 @@
+//! The disk of the database fails, and works again.
+
+use super::super::database::disk::{Disk, Fails};
+use super::*;
+
+fn on(disk: &Disk) -> Embedded {
+    let disk = disk.clone();
+    let store = RedbStore::over(move |_| Ok(disk.clone())).unwrap();
+    Embedded::over(store, "test", ALPHA, EXPIRY).unwrap()
+}
+
+/// Whichever call of the disk it is: the request is carried out, or refused as not done.
+#[test]
+fn a_request_is_carried_out_although_a_call_of_the_disk_fails() {
+    for calls in 0.. {
+        let disk = Disk::default();
+        let coordinator = on(&disk);
+        let (stored, _) = volume(&coordinator, "web");
+        assert!(matches!(draft(&coordinator, &stored), Answer::Done));
+        disk.fail_after(calls, Fails::Whole);
+        let answer = coordinator.answer(Request::Create(Box::new(stored.clone())));
+        let is_over = disk.heal();
+        match answer {
+            Ok(Answer::Done) => {}
+            Err(StoreError::Unusable(_)) => {
+                let there = coordinator.answer(Request::Volumes).unwrap();
+                assert!(matches!(there, Answer::Volumes(volumes) if volumes.is_empty()));
+            }
+            other => panic!("call {calls}: {other:?}"),
+        }
+        let again = coordinator.answer(Request::Create(Box::new(stored.clone())));
+        assert!(matches!(again, Ok(Answer::Done)), "call {calls}: {again:?}");
+        let there = on(&disk.after_power_cut()).answer(Request::Volumes).unwrap();
+        assert!(matches!(there, Answer::Volumes(volumes) if volumes.len() == 1), "call {calls}");
+        if is_over {
+            return;
+        }
+    }
+}
