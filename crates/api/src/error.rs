@@ -83,6 +83,9 @@ pub enum ErrorCode {
     NotJoined,
     /// 503: the coordinator does not answer.
     NoCoordinator,
+    /// 503: the coordinator could not do it, or does not know whether it has: its database failed,
+    /// or too much waits for it. Only other nodes are answered so.
+    CoordinatorFailed,
     /// 503: the node that has to do it does not answer.
     NodeUnreachable,
     /// 503: no in-sync replica answers.
@@ -113,6 +116,7 @@ impl ErrorCode {
             Self::NotSupported => 501,
             Self::NotJoined
             | Self::NoCoordinator
+            | Self::CoordinatorFailed
             | Self::NodeUnreachable
             | Self::NoData
             | Self::Stopping => 503,

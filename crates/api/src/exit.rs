@@ -86,7 +86,9 @@ impl ErrorCode {
             | Self::ReplicaUnusable
             | Self::SplitBrain
             | Self::Reserved => Exit::Unsafe,
-            Self::NodeUnreachable | Self::NoCoordinator => Exit::Unreachable,
+            Self::NodeUnreachable | Self::NoCoordinator | Self::CoordinatorFailed => {
+                Exit::Unreachable
+            }
             Self::TimedOut => Exit::TimedOut,
             Self::BadRequest
             | Self::NoSuchPath

@@ -7,13 +7,13 @@ use crate::removed::RemovedNode;
 use crate::wanted::{Shown, Wish};
 use crate::{LostCopy, Maker, NodeLiveness, PlacedReplica, Registration, StoredVolume, ViewText};
 
-/// Why a coordinator did not answer. Whether a change was made is unknown then.
+/// Why a coordinator did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No answer.
+    /// No answer, or that its store failed: whether a change was made is unknown.
     #[error("{0}")]
     Unreachable(String),
-    /// The answer was no.
+    /// The answer was no: nothing was changed.
     #[error("{0}")]
     Refused(String),
 }

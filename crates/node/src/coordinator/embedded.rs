@@ -196,10 +196,9 @@ impl Coordinator for Embedded {
         Box::pin(async move {
             let is_question = is_question(&request);
             let answer = self.inner.threads.run(is_question, move || this.answer(request)).await;
-            match answer {
-                Ok(answer) => answer.map_err(|e| CallError::Refused(e.to_string())),
-                Err(e) => Err(CallError::Unreachable(e.to_string())),
-            }
+            let answer = answer.map_err(|e| CallError::Unreachable(e.to_string()))?;
+            // Not a no: what was asked for may be done, or can be once the disk works.
+            answer.map_err(|e| CallError::Unreachable(e.to_string()))
         })
     }
 }

@@ -316,7 +316,7 @@ impl Handle {
             what,
             format!("the coordinator does not answer node {node}: {why}"),
             format!(
-                "Start the coordinator ({coordinator}), or repair the network between it and node {node}"
+                "Start the coordinator ({coordinator}), repair the network between it and node {node}, or see its log"
             ),
         )
     }
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(
             refused.action,
             format!(
-                "Start the coordinator (at {address}), or repair the network between it and node n2"
+                "Start the coordinator (at {address}), repair the network between it and node n2, or see its log"
             )
         );
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_api::ErrorCode;
+use evenkeel_api::{ApiError, ErrorCode};
 
 use super::{Answer, CallError, CallFuture, Coordinator, Request};
 use crate::config::Address;
@@ -46,15 +46,33 @@ impl Coordinator for Remote {
             };
             let to = (&self.address, &wanted);
             let answer = self.peers.post_json(to, PATH, &request, DEADLINE).await;
-            answer.map_err(|e| CallError::Unreachable(e.to_string())).and_then(
-                |answer| match answer {
-                    Ok(answer) => Ok(answer),
-                    Err(error) if error.code == ErrorCode::NodeRemoved => {
-                        Ok(Answer::NodeRemoved { why: error.why })
-                    }
-                    Err(error) => Err(CallError::Refused(error.why)),
-                },
-            ) as Result<Answer, CallError>
+            answer.map_err(|e| CallError::Unreachable(e.to_string())).and_then(meant)
         })
+    }
+}
+
+/// What the node of the coordinator means. One with older software calls by `System` that its
+/// database failed; older software takes the code of today for no answer at all.
+fn meant(answer: Result<Answer, ApiError>) -> Result<Answer, CallError> {
+    answer.or_else(|error| match error.code {
+        ErrorCode::NodeRemoved => Ok(Answer::NodeRemoved { why: error.why }),
+        ErrorCode::CoordinatorFailed | ErrorCode::System => Err(CallError::Unreachable(error.why)),
+        _ => Err(CallError::Refused(error.why)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_coordinator_could_not_do_is_not_refused() {
+        let of = |code| meant(Err(ApiError::new(code, "", "the disk is full", "")));
+        for code in [ErrorCode::CoordinatorFailed, ErrorCode::System] {
+            assert!(matches!(of(code), Err(CallError::Unreachable(why)) if why.contains("full")));
+        }
+        // What older software can't read is refused, and asked for otherwise.
+        assert!(matches!(of(ErrorCode::BadRequest), Err(CallError::Refused(_))));
+        assert!(matches!(of(ErrorCode::NodeRemoved), Ok(Answer::NodeRemoved { .. })));
     }
 }

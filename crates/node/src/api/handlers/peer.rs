@@ -40,14 +40,14 @@ pub async fn coordinator(
         let advice = "Ask the node with `here = true` under [coordinator]";
         return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice).into());
     };
-    let answer = embedded.asked(caller, request).await;
-    let system = |why: String| {
-        ApiError::new(ErrorCode::System, what, why, "See the log of the coordinator's node")
+    let failed = |why: String| {
+        let advice = "See the log of the coordinator's node";
+        ApiError::new(ErrorCode::CoordinatorFailed, what, why, advice)
     };
-    let answer = answer.map_err(|e| system(e.to_string()))?;
+    let answer = embedded.asked(caller, request).await.map_err(|e| failed(e.to_string()))?;
     let answer = answer.map_err(|e| {
         tracing::error!(error = %e, "the coordinator's database");
-        system(e.to_string())
+        failed(e.to_string())
     })?;
     Ok(Json(answer))
 }

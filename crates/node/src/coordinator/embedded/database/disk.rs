@@ -29,6 +29,8 @@ struct File {
     dirty: BTreeSet<usize>,
     /// How many calls that change something are to succeed before one fails.
     fails: Option<(u64, Fails)>,
+    /// All of them fail.
+    is_dead: bool,
     /// Where its space ends, if it is full.
     full_at: Option<usize>,
 }
@@ -43,9 +45,16 @@ impl Disk {
         self.lock().fails = Some((calls, how));
     }
 
+    /// Every call that changes something fails.
+    pub fn fail_always(&self) {
+        self.lock().is_dead = true;
+    }
+
     /// Nothing fails any more. Returns true if something was still to fail.
     pub fn heal(&self) -> bool {
-        self.lock().fails.take().is_some()
+        let mut file = self.lock();
+        file.is_dead = false;
+        file.fails.take().is_some()
     }
 
     /// Has no space for more than the file has now.
@@ -70,6 +79,9 @@ impl Disk {
 impl File {
     /// How the next call that changes something fails, if it does.
     fn failure(&mut self) -> Option<Fails> {
+        if self.is_dead {
+            return Some(Fails::Whole);
+        }
         let (calls, how) = self.fails.as_mut()?;
         if let Some(fewer) = calls.checked_sub(1) {
             *calls = fewer;

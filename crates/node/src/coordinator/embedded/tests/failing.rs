@@ -37,3 +37,19 @@ fn a_request_is_carried_out_although_a_call_of_the_disk_fails() {
         }
     }
 }
+
+/// Whoever takes it for a refusal does not ask again.
+#[tokio::test]
+async fn a_full_disk_is_no_refusal() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    let (stored, _) = volume(&coordinator, "web");
+    draft(&coordinator, &stored);
+    disk.fail_always();
+    let create = || coordinator.call(Request::Create(Box::new(stored.clone())));
+    for _ in 0..2 {
+        assert!(matches!(create().await, Err(CallError::Unreachable(_))));
+    }
+    disk.heal();
+    assert!(matches!(create().await, Ok(Answer::Done)));
+}
