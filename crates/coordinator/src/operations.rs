@@ -17,7 +17,7 @@ mod volumes;
 pub use dropped::dropped;
 
 use crate::transaction::{Halt, Transaction};
-use crate::{Answer, Caller, Request, Wish};
+use crate::{Answer, Caller, RemovedNode, Request, Wish};
 
 /// What a task carries out, and for whom.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub(crate) enum Asked {
     From(Caller, Request),
     /// To store how long nodes were silent.
     Tick,
+    /// To store that these were removed.
+    StayRemoved(Vec<RemovedNode>),
 }
 
 /// The outcome of an attempt.
@@ -49,6 +51,7 @@ pub(crate) fn plan(
 ) -> Result<Planned, Halt> {
     let (request, caller) = match asked {
         Asked::Tick => return nodes::tick(transaction).map(Planned::Answer),
+        Asked::StayRemoved(nodes) => return removal::stay_removed(transaction, nodes),
         Asked::Here(request) => (request, None),
         Asked::From(caller, request) => (request, Some(caller)),
     };

@@ -7,7 +7,7 @@ use crate::moment::Moment;
 use crate::operations::{self, Asked, Planned};
 use crate::store::{Commit, Entries, Outcome, Range, Store, StoreError};
 use crate::transaction::{Halt, Known, Transaction};
-use crate::{Answer, Caller, Request};
+use crate::{Answer, Caller, RemovedNode, Request};
 
 /// How often a task begins anew because others have changed what it read. Each time somebody else
 /// got further.
@@ -59,6 +59,14 @@ impl Task {
     #[must_use]
     pub fn tick() -> Self {
         Self::new(Asked::Tick)
+    }
+
+    /// Stores that these nodes were removed, if the store does not know. What a coordinator's node
+    /// remembers of that counts: its store may have been restored from a backup. To be done before
+    /// anybody else is answered.
+    #[must_use]
+    pub fn stay_removed(nodes: Vec<RemovedNode>) -> Self {
+        Self::new(Asked::StayRemoved(nodes))
     }
 
     fn new(asked: Asked) -> Self {

@@ -210,14 +210,14 @@ impl Peers {
     }
 
     /// Notes which nodes were removed from the cluster, and forgets the kept connections to them.
-    /// Tells those of which that is news.
+    /// Tells those of which that is news. That is for good, whoever has forgotten it since.
     pub fn learn_removed(&self, nodes: &[RemovedNode]) -> Vec<NodeId> {
         let known = nodes.iter().filter_map(|node| Some((node.id.parse().ok()?, node.to_string())));
         let known: HashMap<NodeId, String> = known.collect();
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = |node: &&NodeId| !removed.contains_key(*node);
         let news = known.keys().filter(is_news).copied().collect();
-        *removed = known;
+        removed.extend(known);
         drop(removed);
         // From now on none is kept after its request, either.
         self.idle().drop_those(|control| self.removed(control.host.node).is_some());

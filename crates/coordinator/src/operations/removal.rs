@@ -8,8 +8,8 @@ use crate::{Answer, PlacedReplica, RemovedNode};
 
 /// The newest of them that the others are sent.
 const MAX_TOLD: usize = 1024;
-/// Most volumes that are changed by one commit.
-const MAX_CHANGED: usize = 32;
+/// Most volumes that are changed, and most nodes that are removed, by one commit.
+const MAX_CHANGED: usize = 24;
 
 /// Removes a node that no view and no replica in the making names.
 pub fn remove_node(
@@ -35,16 +35,46 @@ pub fn remove_node(
     if wants_nothing(transaction, node)? {
         return Ok(Plan::Again);
     }
-    transaction.has(Space::Starts, node)?;
-    for space in [Space::Nodes, Space::Starts, Space::Silent] {
-        transaction.delete(space, node);
-    }
     let entry = RemovedNode { id: node.into(), name: record.name, at: transaction.now.unix };
-    transaction.put(Space::Removed, node, &entry)?;
+    remove(transaction, &entry)?;
     nodes::next_epoch(transaction)?;
-    transaction.note(Note::Log(entry.to_string()));
-    transaction.note(Note::Forgotten(node.to_owned()));
     answer(Answer::Done)
+}
+
+fn remove(transaction: &mut Transaction<'_>, entry: &RemovedNode) -> Planned<()> {
+    transaction.has(Space::Starts, &entry.id)?;
+    for space in [Space::Nodes, Space::Starts, Space::Silent] {
+        transaction.delete(space, &entry.id);
+    }
+    transaction.put(Space::Removed, &entry.id, entry)?;
+    transaction.note(Note::Log(entry.to_string()));
+    transaction.note(Note::Forgotten(entry.id.clone()));
+    Ok(())
+}
+
+/// Nodes stay removed that this coordinator's node remembers as removed: the store may be older
+/// than it was, or new. Volumes may name them still, as they did then.
+pub fn stay_removed(
+    transaction: &mut Transaction<'_>,
+    remembered: &[RemovedNode],
+) -> Planned<Plan> {
+    let known = transaction.names_for_sure(Space::Removed)?;
+    let is_new = |entry: &&RemovedNode| !known.contains(&entry.id);
+    let new: Vec<_> = remembered.iter().filter(is_new).take(MAX_CHANGED).collect();
+    if new.is_empty() {
+        return Ok(Plan::Answer(Answer::Done));
+    }
+    for entry in &new {
+        if wants_nothing(transaction, &entry.id)? {
+            return Ok(Plan::Again);
+        }
+    }
+    for entry in new {
+        transaction.has(Space::Nodes, &entry.id)?;
+        remove(transaction, entry)?;
+    }
+    nodes::next_epoch(transaction)?;
+    Ok(Plan::Again)
 }
 
 /// All nodes that were removed, the newest last.

@@ -1,12 +1,13 @@
 //! Several coordinators over one store, and what is under way at them.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use evenkeel_coordinator::liveness::Liveness;
 use evenkeel_coordinator::store::StoreError;
 use evenkeel_coordinator::{
-    Answer, Caller, Identity, Memory, Moment, Request, Store, Task, TaskStep, found,
+    Answer, Caller, Identity, Memory, Moment, Request, Store, Task, TaskStep, found, run,
 };
 use evenkeel_core::{CoordinatorId, NodeId};
 
@@ -115,8 +116,22 @@ impl Cluster {
         let identity = Identity { id: cluster.id, here, is_shared: true };
         let known = (cluster.members, cluster.silent);
         let liveness = Liveness::new(EXPIRY, true, self.moment(), known);
-        let memory = Memory::new(identity, cluster.name, liveness);
+        let memory = Mutex::new(Memory::new(identity, cluster.name, liveness));
+        self.stay_removed(&memory);
+        let memory = memory.into_inner().expect("nobody has panicked");
         Server { memory, next_tick: self.now, frozen_until: 0 }
+    }
+
+    /// Its node remembers who was removed, though the store may have forgotten it.
+    fn stay_removed(&self, memory: &Mutex<Memory>) {
+        if self.sabotage != Sabotage::Removals {
+            let remembered = self.oracles.removed();
+            self.store.set_faults(Faults::default());
+            self.store.set_tag(Tag::TICK);
+            let task = Task::stay_removed(remembered);
+            run(&self.store, memory, || self.moment(), task).expect("it works");
+            self.store.set_faults(self.faults);
+        }
     }
 
     /// One of the processes ends, and another one takes over: of what was under way nobody hears

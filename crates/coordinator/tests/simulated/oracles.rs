@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_coordinator::starts::Present;
 use evenkeel_coordinator::store::{Entry, Key, Space};
-use evenkeel_coordinator::{Answer, Maker, NodeRecord, Request, VolumeRecord};
+use evenkeel_coordinator::{Answer, Maker, NodeRecord, RemovedNode, Request, VolumeRecord};
 use evenkeel_core::{Generation, View};
 use evenkeel_format::decode_view;
 use serde::de::DeserializeOwned;
@@ -28,7 +28,10 @@ pub struct Oracles {
     placed: BTreeSet<(String, String)>,
     named: BTreeSet<(String, String)>,
     started: BTreeSet<(String, u64)>,
-    /// Volumes that were assembled with something on a removed node.
+    /// Nodes that were ever removed, whatever the store remembers.
+    removed: BTreeMap<String, RemovedNode>,
+    /// Volumes that were assembled with something on a removed node, or had something there in an
+    /// older store.
     came_back: BTreeSet<(String, String)>,
     /// Views that were committed since the store was copied, and when.
     since_backup: BTreeMap<Vec<u8>, u64>,
@@ -83,9 +86,22 @@ impl Oracles {
         self.forgotten.extend(self.since_backup.clone());
         self.ordered = self.ordered_then.clone();
         self.heard.clear();
+        for removed in self.removed.keys() {
+            for (volume, entry) in all(values, Space::Volumes) {
+                let view = view(values, volume).expect("each has one");
+                if uses(&json(entry), &view, removed) {
+                    self.came_back.insert((volume.to_owned(), removed.clone()));
+                }
+            }
+        }
         let stored: BTreeSet<_> =
             all(values, Space::Views).map(|(_, entry)| &entry.value).collect();
         self.views.retain(|_, view| stored.contains(&*view));
+    }
+
+    /// The nodes that were ever removed.
+    pub fn removed(&self) -> Vec<RemovedNode> {
+        self.removed.values().cloned().collect()
     }
 
     /// A node has made a view of another one, and is about to ask for it.
@@ -191,14 +207,20 @@ impl Oracles {
                 return Err(("members", format!("two nodes are called {}", node.name)));
             }
         }
-        for (removed, _) in all(after, Space::Removed) {
+        for (removed, entry) in all(after, Space::Removed) {
+            self.removed.entry(removed.to_owned()).or_insert_with(|| json(entry));
+        }
+        for removed in self.removed.keys() {
+            if get(after, Space::Removed, removed).is_none() {
+                return Err(("members", format!("it is forgotten that {removed} was removed")));
+            }
             for space in [Space::Nodes, Space::Starts, Space::Silent] {
                 if get(after, space, removed).is_some() {
                     return Err(("members", format!("{space:?} has the removed node {removed}")));
                 }
             }
             for (volume, entry) in all(after, Space::Volumes) {
-                let use_of = (volume.to_owned(), removed.to_owned());
+                let use_of = (volume.to_owned(), removed.clone());
                 if !uses(&json(entry), &view(after, volume).expect("each has one"), removed) {
                     continue;
                 }

@@ -27,6 +27,8 @@ pub enum Sabotage {
     Parent,
     /// The revision of a record: nodes do not say which one they have read, as older software.
     Revision,
+    /// Whether nodes were removed that an older store does not know to have been.
+    Removals,
     /// A commit is called done that was not.
     FalseAnswer,
     /// Half of the writes of a commit happen.

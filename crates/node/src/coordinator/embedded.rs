@@ -11,7 +11,7 @@ use evenkeel_coordinator::liveness::Liveness;
 use evenkeel_coordinator::{FoundingError, Identity, Memory, Moment, StoreError, Task, found, run};
 use evenkeel_core::{CoordinatorId, NodeId};
 
-use super::{Answer, CallError, CallFuture, Caller, Coordinator, Request};
+use super::{Answer, CallError, CallFuture, Caller, Coordinator, RemovedNode, Request};
 use crate::clock::unix_seconds;
 use crate::random::random_u128;
 
@@ -110,6 +110,15 @@ impl Embedded {
     #[doc(hidden)]
     pub fn open_anew(&self) {
         self.inner.store.open_anew();
+    }
+
+    /// Nodes stay removed that this one remembers as removed, though the database may be older.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// If the database reports an error.
+    pub fn stay_removed(&self, nodes: Vec<RemovedNode>) -> Result<(), StoreError> {
+        self.inner.run(Task::stay_removed(nodes)).map(drop)
     }
 
     /// Answers a request of this very daemon; blocks on the disk. Those of others: [`Self::asked`].

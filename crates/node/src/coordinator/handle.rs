@@ -77,7 +77,7 @@ pub struct Membership {
     /// The nodes as last known: the addresses by which replicas are reached even while the
     /// coordinator is away.
     pub nodes: Vec<NodeLiveness>,
-    /// The nodes that were removed from it: they are refused.
+    /// The nodes that were removed from it, the newest last: they are refused, for good.
     #[serde(default)]
     pub removed: Vec<RemovedNode>,
     /// As of which epoch both are known; 0: of none.
@@ -130,11 +130,17 @@ impl Handle {
         changed
     }
 
-    /// Notes which nodes were removed, as of this epoch. `true`: there are others than before.
+    /// Notes which nodes were removed, as of this epoch. `true`: there are others than before. A
+    /// coordinator whose database is older than it was has forgotten some: they stay removed.
     pub fn set_removed(&self, removed: Vec<RemovedNode>, epoch: u64) -> bool {
         let known = &mut self.lock().membership;
-        let changed = known.removed != removed || known.epoch != epoch;
-        (known.removed, known.epoch) = (removed, epoch);
+        let is_told = |node: &RemovedNode| removed.iter().any(|told| told.id == node.id);
+        let mut all = known.removed.clone();
+        all.retain(|node| !is_told(node));
+        all.extend(removed);
+        all.sort_by_key(|node| node.at);
+        let changed = known.removed != all || known.epoch != epoch;
+        (known.removed, known.epoch) = (all, epoch);
         changed
     }
 

@@ -106,7 +106,7 @@ async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
 }
 
 /// Waits until the stopped daemon, which is of this process, has closed its database.
-async fn let_go_of(database: &std::path::Path) {
+pub async fn let_go_of(database: &std::path::Path) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while let Err(error) = redb::Database::open(database) {
         assert!(std::time::Instant::now() < deadline, "{error}");
@@ -115,7 +115,7 @@ async fn let_go_of(database: &std::path::Path) {
 }
 
 /// A copy of a database that nobody has open, as another file.
-async fn copy_database(from: &std::path::Path, to: &std::path::Path) {
+pub async fn copy_database(from: &std::path::Path, to: &std::path::Path) {
     let_go_of(from).await;
     let new = to.with_extension("new");
     std::fs::copy(from, &new).unwrap();

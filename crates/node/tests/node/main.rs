@@ -6,6 +6,7 @@ mod cluster;
 mod copies;
 mod crowds;
 mod cut_off;
+mod database;
 mod detached;
 mod devices;
 mod disk_errors;
