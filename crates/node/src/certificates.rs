@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use evenkeel_api::ApiError;
 use evenkeel_core::{CoordinatorId, NodeId};
-use evenkeel_trust::authority::{Serial, VALIDITY};
-use evenkeel_trust::{Fingerprint, Key, Verifier, pem};
+use evenkeel_trust::authority::{DAY, Serial, VALIDITY};
+use evenkeel_trust::{Fingerprint, Key, Verifier, pem, time};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
@@ -126,10 +126,12 @@ impl Certificate {
             .map_err(|why| format!("{FILE} and {KEY} do not belong together: {why}"))
     }
 
-    /// Whether a new one is to be made at `now`, in seconds since 1970.
+    /// Whether a new one is to be made if the clock shows `clock`, in seconds since 1970: it is
+    /// old, or was made while a clock was ahead, and would be valid for far too long.
     #[must_use]
-    pub const fn is_due(&self, now: u64) -> bool {
-        now >= self.made + RENEWED_AFTER
+    pub const fn is_due(&self, clock: u64) -> bool {
+        let now = time::now(clock, self.made);
+        now >= self.made.saturating_add(RENEWED_AFTER) || self.made > now.saturating_add(DAY)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The cluster's authority: makes keys, and signs certificates of nodes and clients.
 //!
 //! All keys are ECDSA on P-256, which every TLS library speaks. A node's certificate is valid for
-//! 90 days, a client's for as long as was asked; both from one day before they were made, because
-//! clocks differ. The authority's own does not expire; to give it up, remove it from all
-//! nodes.
+//! 90 days, a client's for as long as was asked. A client's begins one day before it was made,
+//! because clocks differ; a node's in 1970: one that was made while the authority's clock was
+//! ahead has to be accepted, and renewed, once that is right. The authority's own does not expire;
+//! to give it up, remove it from all nodes.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub const DAY: u64 = 86_400;
 pub const VALIDITY: u64 = 90 * DAY;
 /// How long a client's certificate may be valid at most, in seconds.
 pub const MAX_CLIENT_VALIDITY: u64 = 3650 * DAY;
-/// How long before it was made it is valid already, in seconds.
+/// How long before it was made a client's is valid already, in seconds.
 pub const EARLY: u64 = DAY;
 /// The latest time that an X.509 certificate can hold (RFC 5280, section 4.1.2.5),
 /// 9999-12-31T23:59:59, in seconds since 1970.
@@ -203,7 +204,8 @@ impl Authority {
         serial: Serial,
         now: u64,
     ) -> Result<CertificateDer<'static>, SignError> {
-        let params = self.params(serial, now)?;
+        let (begin, _) = span(now, 0)?;
+        let params = self.params(serial, begin);
         let made = params.self_signed(&self.key.0).map_err(SignError::Library)?;
         Ok(made.der().clone())
     }
@@ -225,7 +227,8 @@ impl Authority {
         let mut names = vec![names::node(name, self.cluster)?, names::identity(node, self.cluster)];
         names.extend(names::is_host(name).then(|| name.to_owned()));
         let usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(name, names, usages, key, (serial, now, VALIDITY))
+        let (_, end) = span(now, VALIDITY)?;
+        self.sign(name, names, usages, key, (serial, 0, end))
     }
 
     /// A certificate of a client of exports, made at `now`, in seconds since 1970, and valid for so
@@ -241,7 +244,9 @@ impl Authority {
         (now, lasts): (u64, u64),
     ) -> Result<CertificateDer<'static>, SignError> {
         let names = vec![names::client(name, self.cluster)?];
-        self.sign(name, names, vec![ExtendedKeyUsagePurpose::ClientAuth], key, (serial, now, lasts))
+        let (begin, end) = span(now, lasts)?;
+        let usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(name, names, usages, key, (serial, begin, end))
     }
 
     fn sign(
@@ -250,7 +255,7 @@ impl Authority {
         names: Vec<String>,
         usages: Vec<ExtendedKeyUsagePurpose>,
         key: &PublicKey,
-        (serial, now, lasts): (Serial, u64, u64),
+        (serial, begin, end): (Serial, u64, u64),
     ) -> Result<CertificateDer<'static>, SignError> {
         let mut params = CertificateParams::new(names).map_err(SignError::Library)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -258,32 +263,32 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages;
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, serial, now, now.saturating_add(lasts))?;
-        let issuer = Issuer::new(self.params(serial, now)?, &self.key.0);
+        valid(&mut params, serial, (begin, end));
+        let issuer = Issuer::new(self.params(serial, begin), &self.key.0);
         let made = params.signed_by(key, &issuer).map_err(SignError::Library)?;
         Ok(made.der().clone())
     }
 
-    fn params(&self, serial: Serial, now: u64) -> Result<CertificateParams, SignError> {
+    fn params(&self, serial: Serial, begin: u64) -> CertificateParams {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         let subject = format!("evenkeel cluster {:032x}", self.cluster.0);
         params.distinguished_name.push(DnType::CommonName, subject);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        valid(&mut params, serial, now, NEVER)?;
-        Ok(params)
+        valid(&mut params, serial, (begin, NEVER));
+        params
     }
 }
 
-/// From one day before `now` until `end`.
-fn valid(
-    params: &mut CertificateParams,
-    serial: Serial,
-    now: u64,
-    end: u64,
-) -> Result<(), SignError> {
-    let begin = now.checked_sub(EARLY).filter(|_| end <= NEVER).ok_or(SignError::Time(now))?;
+/// From one day before `now`, and for so many seconds after it.
+fn span(now: u64, lasts: u64) -> Result<(u64, u64), SignError> {
+    let begin = now.checked_sub(EARLY);
+    let end = now.checked_add(lasts).filter(|end| *end <= NEVER);
+    begin.zip(end).ok_or(SignError::Time(now))
+}
+
+fn valid(params: &mut CertificateParams, serial: Serial, (begin, end): (u64, u64)) {
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + Duration::from_secs(begin);
     params.not_after = epoch + Duration::from_secs(end);
@@ -291,7 +296,6 @@ fn valid(
     let mut positive = serial;
     positive[0] = positive[0] & 0x7f | 0x40;
     params.serial_number = Some(SerialNumber::from_slice(&positive));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod fingerprint;
 pub mod invitation;
 pub mod names;
 pub mod pem;
+pub mod time;
 pub mod token;
 pub mod verifier;
 

@@ -10,8 +10,9 @@
 //! - **Expired certificates** of connecting nodes are accepted, because a node that was off for
 //!   months has to be able to ask for a new one. [`Verifier::standing`] says that it may do nothing
 //!   else. Expired certificates of listening nodes are refused.
-//! - **Clocks** may be wrong: a time before this node's own certificate was made is replaced by
-//!   that time, because it has certainly passed.
+//! - **Clocks** may be wrong: a time that can't be right is replaced by the one at which this
+//!   node's own certificate was made (see [`time`]). A node's certificate is valid from 1970, so
+//!   that none is too new for a clock that is behind.
 //! - **Connections without a certificate** are accepted, because a node that joins has none yet.
 //!   The caller has to check: without a certificate, a connection is for joining only.
 
@@ -30,7 +31,7 @@ use rustls::{
 };
 
 use crate::fingerprint::Fingerprint;
-use crate::names;
+use crate::{names, time};
 
 /// What a certificate permits at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +65,8 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// For a cluster whose authority this is. `floor`: a time that is known to have passed, in
-    /// seconds since 1970.
+    /// For a cluster whose authority this is. `floor`: the time that counts while the clock can't
+    /// be right, in seconds since 1970.
     ///
     /// # Errors
     /// If it is no certificate of an authority.
@@ -122,7 +123,7 @@ impl Verifier {
     }
 
     fn time(&self, now: UnixTime) -> UnixTime {
-        let seconds = now.as_secs().max(self.floor);
+        let seconds = time::now(now.as_secs(), self.floor);
         UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds))
     }
 }

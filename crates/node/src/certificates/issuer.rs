@@ -12,7 +12,7 @@ use evenkeel_trust::invitation::{DEFAULT_LASTS, MAX_COUNT, MAX_LASTS};
 use evenkeel_trust::token::CHANNEL_LABEL;
 use evenkeel_trust::{
     Authority, Fingerprint, Invitation, JoinAnswer, JoinRequest, PublicKey, Refused, Token,
-    TokenId, exchange, pem,
+    TokenId, exchange, pem, time,
 };
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -35,7 +35,7 @@ pub struct Issuer {
     authority: Authority,
     certificate: CertificateDer<'static>,
     invitations: Mutex<Vec<Invitation>>,
-    /// A time that has passed, in seconds since 1970, whatever the clock says.
+    /// The time that counts while the clock can't be right, in seconds since 1970.
     floor: u64,
 }
 
@@ -81,7 +81,7 @@ impl Issuer {
     }
 
     fn now(&self) -> u64 {
-        unix_seconds().max(self.floor)
+        time::now(unix_seconds(), self.floor)
     }
 
     /// A certificate of a node, made now.

@@ -89,6 +89,23 @@ fn the_authoritys_node_renews_its_own_certificate_at_the_start() {
     assert!(renewed.made >= renamed.made && renewed.certificate != old.certificate);
 }
 
+/// Else it would be valid for ten years more, and the time of all tokens stand still.
+#[test]
+fn what_was_made_while_the_clock_was_ahead_is_made_anew() {
+    let place = tempfile::tempdir().unwrap();
+    let config = config(place.path());
+    init(&config).unwrap();
+    let state = StateDirectory::open(&config.state).unwrap();
+    let present = Certificate::load(&state).unwrap().unwrap();
+    let ahead = Certificate { made: present.made + 3650 * DAY, ..present.clone() };
+    ahead.save(&state).unwrap();
+    drop(state);
+    opened(&config, "a").unwrap();
+    let state = StateDirectory::open(&config.state).unwrap();
+    let renewed = Certificate::load(&state).unwrap().unwrap();
+    assert!((present.made..present.made + DAY).contains(&renewed.made), "{}", renewed.made);
+}
+
 #[test]
 fn a_certificate_is_due_when_a_third_of_its_time_is_left() {
     let certificate = Certificate {
