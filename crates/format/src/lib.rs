@@ -44,7 +44,7 @@ pub use disk_mark::{DISK_MARK_LENGTH, DISK_MARK_OFFSETS, decode_disk_mark, encod
 pub use intents::{
     INTENT_SLOTS, IntentTable, MAX_REGIONS, NewestTable, TABLE_LENGTH, TableCopy, newest_table,
 };
-pub use name::{NAME_RULE, is_name};
+pub use name::{NAME_RULE, NEW_NAME_RULE, is_name, is_new_name};
 pub use newest::{Newest, NewestError, SuperblockCopy, newest};
 pub use page::PAGE_LENGTH;
 pub use signature::foreign_signature;

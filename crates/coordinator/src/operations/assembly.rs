@@ -68,6 +68,7 @@ pub fn assemble(
 ) -> Done {
     let view = volume.view.decode().map_err(content)?;
     let record = &volume.record;
+    volumes::is_of(&view, record)?;
     let known = transaction.volume(&record.id)?;
     if let Some(newest) = transaction.view(&view.volume.to_string())? {
         // The same request again: its answer was lost.
@@ -99,7 +100,7 @@ pub fn assemble(
     if fates::holds_discarded(transaction, &view)? {
         return Ok(Answer::GivenUp);
     }
-    if transaction.text(Space::Names, &record.name)?.is_some_and(|holder| holder != record.id) {
+    if volumes::is_name_taken(transaction, &record.name, &record.id)? {
         return Ok(Answer::NameInUse);
     }
     transaction.put_bytes(Space::Names, &record.name, record.id.clone().into());

@@ -27,7 +27,7 @@ pub fn rename_volume(
     if let Some(refusal) = volumes::refusal(transaction, &record, revision)? {
         return Ok(refusal);
     }
-    if transaction.has(Space::Names, name)? {
+    if volumes::is_name_taken(transaction, name, volume)? {
         return Ok(Answer::NameInUse);
     }
     let wanted = record.wanted_on.iter().filter(|(_, shown)| shown.is_some());

@@ -200,8 +200,10 @@ fn is_name_taken(
     node: &NodeRecord,
 ) -> Planned<bool> {
     for id in members {
-        let other = transaction.look(|t| t.node(id))?;
-        if other.is_some_and(|other| other.name == node.name && other.id != node.id) {
+        let other = transaction.look(|t| t.node(id))?.filter(|other| other.id != node.id);
+        let Some(other) = other else { continue };
+        // Nor may one be called as another one is identified: that one would be meant.
+        if other.name == node.name || other.id == node.name || other.name == node.id {
             return Ok(true);
         }
     }

@@ -29,9 +29,21 @@ pub fn volumes(transaction: &mut Transaction<'_>) -> Done {
 }
 
 pub fn read(transaction: &mut Transaction<'_>, volume: &str) -> Done {
-    let id = transaction.text(Space::Names, volume)?.unwrap_or_else(|| volume.to_owned());
+    // What is an identity means that volume, though another one may have it for a name.
+    let id = match transaction.has(Space::Volumes, volume)? {
+        true => Some(volume.to_owned()),
+        false => transaction.text(Space::Names, volume)?,
+    };
+    let Some(id) = id else { return Ok(Answer::NoVolume) };
     let found = load(transaction, &id)?;
     Ok(found.map_or(Answer::NoVolume, |volume| Answer::Volume(Box::new(volume))))
+}
+
+/// Whether a name is that of another volume than this one, or its identity.
+pub fn is_name_taken(transaction: &mut Transaction<'_>, name: &str, volume: &str) -> Planned<bool> {
+    let holder = transaction.text(Space::Names, name)?;
+    let is_identity = name != volume && transaction.has(Space::Volumes, name)?;
+    Ok(is_identity || holder.is_some_and(|holder| holder != volume))
 }
 
 /// That a request was decided upon another record than there is.
@@ -47,20 +59,26 @@ pub fn refusal(
     Ok(Some(now.map_or(Answer::NoVolume, |now| Answer::Changed(Box::new(now)))))
 }
 
+/// A view that is of another volume than the record would take that one's place.
+pub fn is_of(view: &View, record: &VolumeRecord) -> Planned<()> {
+    if view.volume.to_string() == record.id {
+        return Ok(());
+    }
+    Err(Halt::Content(format!("a view of {} for volume {}", view.volume, record.id)))
+}
+
 pub fn create(transaction: &mut Transaction<'_>, volume: &StoredVolume) -> Done {
     let Ok(view) = volume.view.decode() else {
         return Err(Halt::Content("no valid view for a new volume".into()));
     };
     let record = &volume.record;
-    match transaction.text(Space::Names, &record.name)? {
-        // The same request again: its answer was lost.
-        Some(id) if id == record.id => return Ok(Answer::Done),
-        Some(_) => return Ok(Answer::NameInUse),
-        None => {}
-    }
-    // The same, and it was renamed meanwhile.
+    is_of(&view, record)?;
+    // The same request again: its answer was lost. It may have been renamed meanwhile.
     if transaction.has(Space::Volumes, &record.id)? {
         return Ok(Answer::Done);
+    }
+    if is_name_taken(transaction, &record.name, &record.id)? {
+        return Ok(Answer::NameInUse);
     }
     let homes = record.replicas.iter().map(|placed| placed.node.as_str());
     if let Some(refusal) = removal::refusal_of_many(transaction, homes)? {

@@ -20,6 +20,7 @@ use tokio::sync::Mutex;
 
 use super::{AUTHORITY_KEY, Certificate, Certificates, load_key, make_key, serial};
 use crate::clock::unix_seconds;
+use crate::coordinator::handle::find_node;
 use crate::coordinator::{Answer, Caller, NodeLiveness, Request};
 use crate::peer::requests::NewCertificate;
 use crate::peer::stream::PeerStream;
@@ -241,9 +242,8 @@ impl Certificates {
     /// A node that belongs to the cluster, by its name or identity.
     async fn member(&self, name: &str) -> Result<(String, NodeId), ApiError> {
         let known = self.nodes().await.unwrap_or_default();
-        let found = known.iter().find(|known| known.node.name == name || known.node.id == name);
-        let found =
-            found.and_then(|known| Some((known.node.name.clone(), known.node.id.parse().ok()?)));
+        let found = find_node(&known, name)
+            .and_then(|known| Some((known.node.name.clone(), known.node.id.parse().ok()?)));
         found.ok_or_else(|| {
             let why = format!("no node of the cluster is named {name}");
             let advice = "See `evenkeel node status`; to invite a new node, leave --member away";

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use evenkeel_format::{NAME_RULE, is_name};
+use evenkeel_format::{NAME_RULE, NEW_NAME_RULE, is_name, is_new_name};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{Address, Config};
@@ -18,8 +18,8 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
 
 fn names(config: &Config) -> Result<(), String> {
     let name = config.node_name();
-    if !is_name(&name) {
-        return Err(format!("name = {name:?} is not permitted: {NAME_RULE}"));
+    if !is_new_name(&name) {
+        return Err(format!("name = {name:?} is not permitted: {NEW_NAME_RULE}"));
     }
     match is_name(&config.cluster) {
         true => Ok(()),

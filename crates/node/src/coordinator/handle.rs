@@ -67,6 +67,14 @@ impl Silence {
     }
 }
 
+/// A node by its identity or name. What is an identity means that node, though another one may have
+/// it for a name.
+#[must_use]
+pub fn find_node<'a>(nodes: &'a [NodeLiveness], name: &str) -> Option<&'a NodeLiveness> {
+    let by_id = nodes.iter().find(|member| member.node.id == name);
+    by_id.or_else(|| nodes.iter().find(|member| member.node.name == name))
+}
+
 /// What a node remembers of its cluster across restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
@@ -160,9 +168,7 @@ impl Handle {
     /// A node by its name or identity.
     #[must_use]
     pub fn node_by_name(&self, name: &str) -> Option<NodeLiveness> {
-        let inner = self.lock();
-        let is = |member: &&NodeLiveness| member.node.name == name || member.node.id == name;
-        inner.membership.nodes.iter().find(is).cloned()
+        find_node(&self.lock().membership.nodes, name).cloned()
     }
 
     /// A node's two names; also of one that was removed.

@@ -351,7 +351,9 @@ impl Volumes {
     /// One by its name or identity.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<Arc<Attached>> {
-        self.all().into_iter().find(|a| a.name() == name || a.id.to_string() == name)
+        let all = self.all();
+        let by_id = all.iter().find(|attached| attached.id.to_string() == name);
+        by_id.or_else(|| all.iter().find(|attached| attached.name() == name)).cloned()
     }
 
     /// All of them.

@@ -9,7 +9,7 @@ use evenkeel_core::{
     Bitmap, CoordinatorId, Geometry, History, IntentLayout, MirrorView, NoCoordinatorPolicy,
     NodeId, ReplicaId, ReplicaRecord, View, VolumeId, settings, stripe,
 };
-use evenkeel_format::{NAME_RULE, disk_length, is_name};
+use evenkeel_format::{NEW_NAME_RULE, disk_length, is_new_name};
 
 use super::change::Layout;
 use crate::conversions;
@@ -70,8 +70,8 @@ fn check(request: &CreateVolumeRequest, what: &str) -> Result<(), ApiError> {
             true => Ok(()),
             false => refuse(format!("{name} is {value}"), &format!("Choose {least} to {most}")),
         };
-    if !is_name(&request.name) {
-        return refuse(format!("{:?} cannot be its name", request.name), NAME_RULE);
+    if !is_new_name(&request.name) {
+        return refuse(format!("{:?} cannot be its name", request.name), NEW_NAME_RULE);
     }
     if !(1..=LARGEST).contains(&request.size) {
         let [wanted, largest] = evenkeel_api::sizes::compared(request.size, LARGEST);

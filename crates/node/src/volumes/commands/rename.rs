@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_api::types::{ChangeAnswer, VERSION};
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_format::{NAME_RULE, is_name};
+use evenkeel_format::{NEW_NAME_RULE, is_new_name};
 
 use crate::coordinator::{Answer, Request};
 use crate::volumes::Node;
@@ -23,9 +23,9 @@ pub async fn rename(
     name: String,
 ) -> Result<ChangeAnswer, ApiError> {
     let what = format!("cannot rename volume {volume}");
-    if !is_name(&name) {
+    if !is_new_name(&name) {
         let why = format!("{name:?} cannot be its name");
-        return Err(ApiError::new(ErrorCode::BadRequest, what, why, NAME_RULE));
+        return Err(ApiError::new(ErrorCode::BadRequest, what, why, NEW_NAME_RULE));
     }
     let found = find(node, &what, volume).await?;
     let _turn = turn(node, found.view.volume).await;

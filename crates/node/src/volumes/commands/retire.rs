@@ -17,6 +17,7 @@ use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View};
 
 use super::{plan, replica};
 use crate::clock::unix_seconds;
+use crate::coordinator::handle::find_node;
 use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
@@ -126,8 +127,7 @@ async fn known(node: &Node, name: &str, what: &str) -> Result<Option<NodeLivenes
     let Answer::Nodes(nodes) = node.coordinator.ask(what, Request::Nodes).await? else {
         return Err(unexpected(what, &Answer::Done));
     };
-    let victim =
-        nodes.iter().find(|member| member.node.name == name || member.node.id == name).cloned();
+    let victim = find_node(&nodes, name).cloned();
     node.coordinator.set_nodes(nodes);
     match victim {
         Some(victim) if victim.coordinator => {

@@ -1,4 +1,4 @@
-use evenkeel_core::{CoordinatorId, History};
+use evenkeel_core::{CoordinatorId, History, VolumeId};
 
 use super::*;
 
@@ -180,4 +180,23 @@ fn a_view_of_the_epoch_before_is_not_committed_after_an_assembly() {
     assert!(matches!(assemble(&coordinator, &stored(&web, &again), None), Answer::Done));
     assert!(matches!(swap(&coordinator, ALPHA, &last.successor()), Answer::Newest(_)));
     assert!(matches!(swap(&coordinator, ALPHA, &again.successor()), Answer::Done));
+}
+
+/// It would take the place of another volume's view, and its own volume would have none.
+#[test]
+fn a_record_comes_with_the_view_of_its_own_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    let (web, _) = volume(&coordinator, "web");
+    create(&coordinator, &web);
+    let mut mixed = web.clone();
+    mixed.record.id = VolumeId(7).to_string();
+    mixed.record.name = "mail".into();
+    draft(&coordinator, &mixed);
+    let created = coordinator.answer(Request::Create(Box::new(mixed.clone())));
+    assert!(matches!(created, Err(StoreError::Content(_))), "{created:?}");
+    let (volume, node) = (Box::new(mixed), ALPHA.to_string());
+    let assemble = Request::Assemble { volume, replaces: Some(1), stands: None, node };
+    let assembled = coordinator.answer(assemble);
+    assert!(matches!(assembled, Err(StoreError::Content(_))), "{assembled:?}");
 }

@@ -1,4 +1,46 @@
+use evenkeel_coordinator::store::{Commit, Key, Space, Store as _, Write};
+use evenkeel_core::VolumeId;
+
 use super::*;
+
+/// Else what is asked of the one would be done to the other.
+#[test]
+fn an_identity_means_its_volume_whatever_others_are_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    let (one, _) = volume(&coordinator, "web");
+    let (mut other, mut view) = volume(&coordinator, "mail");
+    view.volume = VolumeId(7);
+    other.record.id = view.volume.to_string();
+    other.view = ViewText::encode(&view).unwrap();
+    assert!(matches!(create(&coordinator, &one), Answer::Done));
+    // Nobody else may have it for a name.
+    let id = one.record.id.clone();
+    let mut called = other.clone();
+    called.record.name.clone_from(&id);
+    assert!(matches!(create(&coordinator, &called), Answer::NameInUse));
+    assert!(matches!(create(&coordinator, &other), Answer::Done));
+    let (volume, name) = (other.record.id.clone(), id.clone());
+    let rename = Request::RenameVolume { volume, name, revision: None };
+    assert!(matches!(coordinator.answer(rename).unwrap(), Answer::NameInUse));
+    // One had it before such names were refused.
+    let key = Key::new(Space::Names, &id);
+    let write = Write { key, value: Some(other.record.id.clone().into_bytes()) };
+    let commit = Commit { guards: vec![], writes: vec![write] };
+    coordinator.inner.store.commit(&commit).unwrap();
+    let found = coordinator.answer(Request::Read { volume: id.clone() }).unwrap();
+    assert!(matches!(found, Answer::Volume(found) if found.record.id == id));
+}
+
+/// The same of nodes.
+#[test]
+fn no_node_is_called_as_another_is_identified() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    let register = |node: NodeRecord| coordinator.answer(Request::Register(node.into())).unwrap();
+    assert!(matches!(register(node(ALPHA, "alpha")), Answer::Registered { .. }));
+    assert!(matches!(register(node(BETA, &ALPHA.to_string())), Answer::NameInUse));
+}
 
 const LONG: Duration = Duration::from_secs(10);
 
