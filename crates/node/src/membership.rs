@@ -1,7 +1,7 @@
 //! This node as a member of its cluster: how it becomes one, its heartbeats, and what it knows of
 //! the others.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_api::types::ClusterNode;
@@ -62,6 +62,8 @@ pub struct Member {
     data: DataPath,
     /// Where peers reach it.
     addresses: Vec<String>,
+    /// Held while it is saved what is known of the cluster.
+    saving: Mutex<()>,
 }
 
 impl Member {
@@ -74,7 +76,8 @@ impl Member {
         data: DataPath,
         addresses: Vec<String>,
     ) -> Self {
-        Self { own, cluster, credentials, admission, data, addresses }
+        let saving = Mutex::default();
+        Self { own, cluster, credentials, admission, data, addresses, saving }
     }
 
     /// Where peers reach it.
@@ -129,6 +132,8 @@ impl Member {
 
     async fn save(self: &Arc<Self>) -> Result<(), String> {
         let save = |member: &Self| {
+            // What is saved last has to be what is known then.
+            let _turn = member.saving.lock().unwrap_or_else(PoisonError::into_inner);
             let membership = member.cluster.coordinator().membership();
             Ok(member.own.state.save(FILE, &membership))
         };

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -172,17 +173,28 @@ fn remove_cut_off(directory: &Path) {
     }
 }
 
-/// Replaces a file durably: a crash leaves the old content or the new. No link is followed.
+/// Replaces a file durably: a crash leaves the old content or the new. So do others that replace it
+/// at the same time: each writes a file of its own before. No link is followed.
 ///
 /// # Errors
 /// If the system refuses.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension(UNFINISHED);
-    let mut file = own_file::make_anew(&new, OFlags::empty())?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("{number}.{UNFINISHED}"));
+    let replaced = write_new(&new, content).and_then(|()| std::fs::rename(&new, path));
+    if replaced.is_err() {
+        // A full disk would be fuller with each attempt. There may be none.
+        let _ = std::fs::remove_file(&new);
+    }
+    replaced?;
     sync_parent(path)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = own_file::make_anew(path, OFlags::empty())?;
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 /// Makes a directory entry durable: of a file just made, renamed or removed.

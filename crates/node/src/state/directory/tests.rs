@@ -75,3 +75,35 @@ fn a_directory_is_closed_to_those_who_read_and_refused_if_others_could_have_writ
     let advice = format!("run `chmod go-w {}`", dir.path().display());
     assert!(error.contains("mode 0770") && error.ends_with(&advice), "{error}");
 }
+
+#[test]
+fn a_file_that_many_replace_at_once_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(dir.path()).unwrap();
+    std::thread::scope(|scope| {
+        for number in 1..=4_usize {
+            let state = &state;
+            scope.spawn(move || {
+                let value = vec![number; number * 3000];
+                for _ in 0..50 {
+                    state.save("x.json", &value).unwrap();
+                    let found: Vec<usize> = state.load("x.json").unwrap().unwrap();
+                    assert_eq!(found.len(), found[0] * 3000);
+                    assert!(found.iter().all(|of| *of == found[0]));
+                }
+            });
+        }
+    });
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 2, "beside the file and the lock");
+}
+
+/// Else a full disk would be fuller with each attempt.
+#[test]
+fn what_cannot_be_replaced_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(dir.path()).unwrap();
+    std::fs::create_dir(dir.path().join("x.json")).unwrap();
+    state.save("x.json", &1).unwrap_err();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
