@@ -5,6 +5,7 @@
 //! | is the node's present one, or the node is new | admitted |
 //! | is one that the present one follows | superseded, for good |
 //! | was found to be a copy, or follows a start that was | copy, until an operator chooses it |
+//! | follows none, and the node has had too many copies to remember more | the same |
 //! | follows the present one, which has provably ended | admitted at once |
 //! | another, and the present one said goodbye, or was silent for the expiry | admitted |
 //! | another, and the present one was heard within the expiry, before this one asked | waits |
@@ -16,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Lineage, StartId};
 
-/// Copies remembered per node: the newest.
+/// Copies remembered per node. Once there are so many, whatever does not follow the present start
+/// may be another one.
 const MAX_COPIES: usize = 32;
 
 /// The present start of a node, as it is stored.
@@ -101,10 +103,11 @@ impl Present {
     pub fn judge(&self, candidate: &Candidate, heard: Heard) -> Verdict {
         let is_same =
             self.counter == candidate.counter && self.incarnation == candidate.incarnation;
+        let follows = candidate.lineage.before.contains(&self.incarnation);
         let is_copy = std::iter::once(&candidate.incarnation)
             .chain(&candidate.lineage.before)
-            .any(|incarnation| self.copies.contains(incarnation));
-        let follows = candidate.lineage.before.contains(&self.incarnation);
+            .any(|incarnation| self.copies.contains(incarnation))
+            || (self.copies.len() >= MAX_COPIES && !follows);
         match heard {
             _ if is_same => Verdict::Admitted,
             _ if self.follows(candidate.incarnation) => Verdict::Superseded,
@@ -138,10 +141,9 @@ impl Present {
     #[must_use]
     pub fn note_copy(&self, incarnation: u64) -> Self {
         let mut next = self.clone();
-        next.copies.retain(|copy| *copy != incarnation);
-        next.copies.push(incarnation);
-        let surplus = next.copies.len().saturating_sub(MAX_COPIES);
-        next.copies.drain(..surplus);
+        if next.copies.len() < MAX_COPIES && !next.knows_copy(incarnation) {
+            next.copies.push(incarnation);
+        }
         next
     }
 

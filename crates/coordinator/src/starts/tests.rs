@@ -196,6 +196,29 @@ impl World {
     }
 }
 
+/// Else the first copy would be admitted as soon as the node is silent.
+#[test]
+fn of_more_copies_than_are_remembered_none_is_admitted() {
+    let candidate = |incarnation: u64, before: Vec<u64>| Candidate {
+        counter: incarnation,
+        incarnation,
+        lineage: Lineage { before, before_ended: false },
+        is_chosen: false,
+    };
+    let mut present = Present::default().admit(&candidate(1000, Vec::new()));
+    for copy in 1..=40 {
+        present = present.note_copy(copy);
+    }
+    for copy in 1..=41 {
+        assert_eq!(present.judge(&candidate(copy, Vec::new()), Heard::Silent), Verdict::Copy);
+    }
+    let chosen = Candidate { is_chosen: true, ..candidate(40, Vec::new()) };
+    assert_eq!(present.judge(&chosen, Heard::Silent), Verdict::Admitted);
+    let next = candidate(1001, vec![1000]);
+    assert_eq!(present.judge(&next, Heard::Silent), Verdict::Admitted);
+    assert_eq!(present.judge(&next, Heard::Before), Verdict::Waits);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
