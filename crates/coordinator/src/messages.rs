@@ -107,11 +107,13 @@ pub enum Request {
         wish: Option<Wish>,
     },
     /// Note how a volume is meant to be shown on a node that has it attached, or that it is not
-    /// meant to be attached there any more. Answer: `Done`, `Changed`, `NoVolume`.
+    /// meant to be attached there any more. Answer: `Done`, `Changed`, `NoVolume`, `NotRegistered`
+    /// if there is no such node.
     Want {
         /// The volume's identity.
         volume: String,
-        /// The node's.
+        /// The node's: a member.
+        #[serde(deserialize_with = "names::read_identity")]
         node: String,
         /// How; `None`: it is not meant to be attached there.
         shown: Option<Shown>,
@@ -160,7 +162,8 @@ pub enum Request {
     Verified {
         /// The volume's identity.
         volume: String,
-        /// The verdict.
+        /// The verdict: at most 512 KiB as text.
+        #[serde(deserialize_with = "names::read_verdict")]
         verdict: serde_json::Value,
         /// The revision of the record that this was decided upon: with another one it is not done.
         /// `None`: older software asks, and it is done in any case.
@@ -349,7 +352,7 @@ pub enum Answer {
     RemovedNodes(Vec<RemovedNode>),
     /// Who is a member and who was removed.
     Membership {
-        /// How often a node was admitted or removed.
+        /// Which state of the membership that is: a later one has a larger number.
         epoch: u64,
         /// All members.
         nodes: Vec<NodeLiveness>,

@@ -31,6 +31,39 @@ pub(crate) fn read_identity<'de, D: Deserializer<'de>>(from: D) -> Result<String
     }
 }
 
+/// Most bytes of a verdict. One of the largest volume, with as many ranges as a primary remembers,
+/// has less than half of that.
+const MAX_VERDICT: usize = 512 << 10;
+
+/// Reads the verdict of a verify, which is stored with the volume's record.
+///
+/// # Errors
+/// If it is longer than 512 KiB.
+pub(crate) fn read_verdict<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<serde_json::Value, D::Error> {
+    let verdict = serde_json::Value::deserialize(from)?;
+    match verdict.to_string().len() <= MAX_VERDICT {
+        true => Ok(verdict),
+        false => Err(D::Error::custom("the verdict is too long")),
+    }
+}
+
+/// Most starts that a start says that it follows: more than a daemon names.
+const MAX_BEFORE: usize = 256;
+
+/// Reads the starts that a start follows, the newest first.
+///
+/// # Errors
+/// If there are more than 256.
+pub(crate) fn read_before<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
+    let before = Vec::<u64>::deserialize(from)?;
+    match before.len() <= MAX_BEFORE {
+        true => Ok(before),
+        false => Err(D::Error::custom(format_args!("a start follows at most {MAX_BEFORE}"))),
+    }
+}
+
 /// Most addresses of a node.
 const MAX_ADDRESSES: usize = 64;
 /// Most bytes of an address: the longest name of a host has 253.

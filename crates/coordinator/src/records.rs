@@ -56,6 +56,8 @@ impl From<NodeRecord> for Registration {
 pub struct Caller {
     /// The node.
     pub node: NodeId,
+    /// Its name, as its certificate says if it has one.
+    pub name: String,
     /// The start of its daemon; `None` of software that does not count them.
     pub start: Option<StartId>,
     /// The address that it connected from.
@@ -194,8 +196,8 @@ pub struct StoredVolume {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
     /// The incarnations of the starts that it follows, newest first, back to the last one that is
-    /// known to have been admitted.
-    #[serde(default)]
+    /// known to have been admitted. At most 256.
+    #[serde(default, deserialize_with = "names::read_before")]
     pub before: Vec<u64>,
     /// Whether each of these has provably ended.
     #[serde(default)]

@@ -19,7 +19,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Space {
     /// What the cluster is: `id`, `name`, and `configured`, the name in the configuration. Plain
-    /// texts. And `epoch`, how often a node was admitted or removed: a decimal number.
+    /// texts. And `epoch`, which grows when a node is admitted or removed: a decimal number.
     Cluster,
     /// Members, by identity.
     Nodes,

@@ -312,7 +312,8 @@ async fn serve(proved: Proved, from: String, served: &Served) {
     let Proved { stream, guest, standing, share } = proved;
     match guest.purpose {
         Purpose::Control => {
-            let caller = Caller { node: guest.node, start: guest.start, at: from };
+            let Guest { node, name, start, .. } = guest;
+            let caller = Caller { node, name, start, at: from };
             let router = match standing {
                 Standing::Current => served.control.clone(),
                 Standing::Expired => served.renewal.clone(),

@@ -54,15 +54,16 @@ pub fn rename(transaction: &mut Transaction<'_>, name: &str, replaces: Option<&s
     Ok(Answer::Done)
 }
 
-/// How often a node was admitted or removed.
+/// Which state the membership is in.
 fn epoch(transaction: &mut Transaction<'_>) -> Planned<u64> {
     let text = transaction.text(Space::Cluster, EPOCH)?;
     Ok(text.map(|text| text.parse().map_err(content)).transpose()?.unwrap_or(0))
 }
 
-/// A node is admitted or removed.
+/// A node is admitted or removed: one more than before, or the time in seconds since 1970. So none
+/// comes again with other members after an older store was put back.
 pub fn next_epoch(transaction: &mut Transaction<'_>) -> Planned<()> {
-    let next = epoch(transaction)?.saturating_add(1);
+    let next = epoch(transaction)?.saturating_add(1).max(transaction.now.unix);
     transaction.put_number(Space::Cluster, EPOCH, next);
     Ok(())
 }

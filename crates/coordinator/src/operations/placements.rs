@@ -9,6 +9,7 @@ use evenkeel_core::{NodeId, ReplicaId, View};
 
 use super::{Done, drafts, removal, volumes};
 use crate::memory::Note;
+use crate::store::Space;
 use crate::transaction::{Planned, Transaction, volume_id};
 use crate::{Answer, LostCopy, PlacedReplica, Shown, VolumeRecord, Wish, wanted};
 
@@ -78,6 +79,10 @@ pub fn want(
     let newest = transaction.view(volume)?;
     let is_primary =
         |view: &View| view.primaries.iter().any(|primary| primary.id.node.to_string() == node);
+    // Else anybody could have any number of them stored.
+    if !transaction.has(Space::Nodes, node)? {
+        return Ok(Answer::NotRegistered);
+    }
     if shown.is_none() || newest.as_ref().is_some_and(is_primary) {
         if record.wanted_on.get(node) != Some(&shown)
             && let Some(refusal) = volumes::refusal(transaction, &record, revision)?

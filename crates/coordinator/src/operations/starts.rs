@@ -61,7 +61,9 @@ fn is_own(request: &Request, caller: &Caller, node: &str) -> bool {
         Request::Register(Registration { node: record, .. }) => {
             let start = (record.counter, record.incarnation);
             let is_start = |id: crate::StartId| (id.counter, id.incarnation.0) == start;
-            record.id == node && caller.start.is_none_or(is_start)
+            // Nor does it take another name than it has a certificate for.
+            let is_named = record.name == caller.name;
+            record.id == node && is_named && caller.start.is_none_or(is_start)
         }
         Request::Heartbeat { node: sender }
         | Request::Goodbye { node: sender, .. }

@@ -77,7 +77,8 @@ struct Process {
 
 impl Process {
     fn caller(&self) -> Caller {
-        Caller { node: self.node, start: Some(self.start), at: format!("{:?}", self.start) }
+        let (name, at) = (self.name.clone(), format!("{:?}", self.start));
+        Caller { node: self.node, name, start: Some(self.start), at }
     }
 
     fn maker(&self) -> Maker {

@@ -344,8 +344,10 @@ impl Certificates {
         };
         let id = caller.node.to_string();
         let known = self.nodes().await.unwrap_or_default();
-        let Some(known) = known.into_iter().find(|known| known.node.id == id) else {
-            let why = "the coordinator knows no node of that identity";
+        let is_caller =
+            |known: &NodeLiveness| known.node.id == id && known.node.name == caller.name;
+        let Some(known) = known.into_iter().find(is_caller) else {
+            let why = "the coordinator knows no node of that identity and name";
             let advice = "Join by a token: `evenkeel node join ADDRESS --token TOKEN`";
             return Err(ApiError::new(ErrorCode::NotAuthorised, what, why, advice));
         };

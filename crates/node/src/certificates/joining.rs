@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::{Certificate, Certificates, FILE, key};
 use crate::clock::unix_seconds;
 use crate::config::Address;
+use crate::coordinator::handle::Membership;
 use crate::peer::stream::{self, PeerStream};
 
 /// By how much the authority's clock may have been set, in seconds, between a token and its use.
@@ -84,8 +85,11 @@ impl Certificates {
             ApiError::new(ErrorCode::NotAuthorised, &what, why, advice)
         }
     })?;
-        let known = self.cluster.coordinator().membership().coordinator;
-        if known.is_some_and(|known| known != made.cluster.to_string()) {
+        let Membership { coordinator: known, address: at, .. } =
+            self.cluster.coordinator().membership();
+        // Where its own coordinator is, another one is that one with a new database.
+        let is_elsewhere = at.is_none_or(|at| at != parsed.to_string());
+        if is_elsewhere && known.is_some_and(|known| known != made.cluster.to_string()) {
             let why = "this node belongs to another cluster";
             let advice =
                 "A node keeps its cluster; use another state directory for another cluster";

@@ -219,9 +219,10 @@ async fn whoever_hears_of_a_newer_membership_lets_nobody_in_before_it_has_fetche
         let connected = from.node().peers.connect_replica(b.as_ref(), volume, replica).await;
         connected.map(drop).map_err(|error| error.to_string())
     };
+    let known = |node: &TestNode| node.running().credentials.epoch.known();
     for node in &nodes {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-        while node.running().credentials.epoch.known() != 3 {
+        while known(node) != known(&nodes[0]) || node.node().coordinator.nodes().len() < 3 {
             assert!(tokio::time::Instant::now() < deadline, "{}", node.name);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

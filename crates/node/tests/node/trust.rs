@@ -127,6 +127,36 @@ async fn a_token_makes_a_member() {
     assert_eq!((status, why.contains("serves the coordinator")), (409, true), "{why}");
 }
 
+/// The coordinator's machine is lost with its database and its authority: a new one takes its
+/// place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_is_certified_anew_where_its_coordinator_is() {
+    let place = Place::new();
+    let (mut first, address) = authority(&place).await;
+    let mut second = node(&place, "b");
+    second.start().await.unwrap();
+    let token = invite(&first, json!({})).await;
+    assert_eq!(join(&second, &address, &token).await, (200, String::new()));
+    first.stop().await;
+    fs::remove_dir_all(&first.config.state).unwrap();
+    first.config.peer.listen = vec![address.clone()];
+    certificates::init(&first.config).unwrap();
+    first.restart().await;
+    let token = invite(&first, json!({})).await;
+    // By hand: a token changes no authority.
+    fs::remove_file(second.config.state.join("certificate.json")).unwrap();
+    assert_eq!(join(&second, &address, &token).await, (200, String::new()));
+    second.until("/v1/nodes", |n| n["nodes"].as_array().is_some_and(|n| n.len() == 2)).await;
+
+    // That of another cluster is refused still.
+    let elsewhere = Place::new();
+    let (other, there) = authority(&elsewhere).await;
+    let token = invite(&other, json!({})).await;
+    fs::remove_file(second.config.state.join("certificate.json")).unwrap();
+    let (status, why) = join(&second, &there, &token).await;
+    assert!(status != 200, "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_lets_nobody_else_in() {
     let place = Place::new();

@@ -356,6 +356,9 @@ fn a_takeover_takes_back_where_a_volume_was_wanted_before() {
     swap_with(&coordinator, BETA, &taken, Some(Wish::Here(Shown::default())));
     let both = [(alpha.clone(), None), (beta.clone(), Some(Shown::default()))];
     assert_eq!(wanted_on(&coordinator), both);
+    for (id, name) in [(ALPHA, "alpha"), (BETA, "beta")] {
+        coordinator.answer(Request::Register(node(id, name).into())).unwrap();
+    }
     // How it is shown is news of a node that has it attached only.
     for node in [&alpha, &beta] {
         let (volume, node) = (stored.record.id.clone(), node.clone());
@@ -470,7 +473,7 @@ fn the_coordinator_answers_while_all_threads_for_blocking_work_are_taken() {
         let registered = tokio::time::timeout(within, coordinator.call(register)).await;
         assert!(matches!(registered, Ok(Ok(Answer::Registered { .. }))), "{registered:?}");
         let start = crate::state::start::StartId { counter: 0, incarnation: Incarnation(1) };
-        let caller = Caller { node: ALPHA, start: Some(start), at: "x".into() };
+        let caller = Caller { node: ALPHA, name: "a".into(), start: Some(start), at: "x".into() };
         let beat = coordinator.asked(caller, Request::Heartbeat { node: ALPHA.to_string() });
         let heard = tokio::time::timeout(within, beat).await.unwrap().unwrap().unwrap();
         assert!(matches!(heard, Answer::Heard { .. }), "{heard:?}");

@@ -44,6 +44,7 @@ fn a_late_request_undoes_no_later_command() {
     let (volume, verdict) = (id.clone(), serde_json::json!(1));
     let verified = Request::Verified { volume, verdict, revision: before };
     assert!(matches!(coordinator.answer(verified).unwrap(), Answer::Changed(_)));
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     let (volume, node) = (id.clone(), ALPHA.to_string());
     let want = Request::Want { volume, node, shown: None, revision: before };
     assert!(matches!(coordinator.answer(want).unwrap(), Answer::Changed(_)));
@@ -166,7 +167,7 @@ fn a_cluster_and_a_node_that_are_not_what_they_were_are_left_alone() {
 fn requests_of_older_software_are_read() {
     for text in [
         r#"{"stop":{"volume":"v","stopped":true}}"#,
-        r#"{"want":{"volume":"v","node":"n","shown":null}}"#,
+        r#"{"want":{"volume":"v","node":"00000000-0000-0000-0000-000000000001","shown":null}}"#,
         r#"{"verified":{"volume":"v","verdict":1}}"#,
         r#"{"rename":{"name":"n"}}"#,
         r#"{"rename-volume":{"volume":"v","name":"n"}}"#,

@@ -124,6 +124,7 @@ fn a_volume_that_is_attached_or_meant_to_be_keeps_its_name() {
         let (volume, node) = (id.clone(), node.to_string());
         coordinator.answer(Request::Want { volume, node, shown, revision: None }).unwrap()
     };
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     assert!(matches!(want(ALPHA, None), Answer::Done));
     assert!(matches!(rename(&coordinator, id, "shop"), Answer::Done));
     assert!(matches!(rename(&coordinator, &BETA.to_string(), "x"), Answer::NoVolume));

@@ -9,7 +9,8 @@ const ON_ITS_WAY: u64 = 2;
 /// Beta's start with this number.
 fn caller(number: u64) -> Caller {
     let start = StartId { counter: number, incarnation: Incarnation(number) };
-    Caller { node: BETA, start: Some(start), at: format!("machine-{number}") }
+    let at = format!("machine-{number}");
+    Caller { node: BETA, name: "beta".into(), start: Some(start), at }
 }
 
 fn register(coordinator: &Embedded, number: u64, lineage: Lineage) -> Answer {
@@ -123,7 +124,7 @@ fn the_node_of_the_coordinator_never_waits_and_a_copy_of_it_does() {
     let own = |number| coordinator.answer(Request::Register(start(number).into())).unwrap();
     assert!(is_admitted(&own(1)));
     assert!(is_admitted(&own(2)));
-    let copy = Caller { node: ALPHA, ..caller(3) };
+    let copy = Caller { node: ALPHA, name: "alpha".into(), ..caller(3) };
     let answer = coordinator.hear(&copy, Request::Register(start(3).into())).unwrap();
     assert!(matches!(answer, Answer::Waits { .. }));
 }
@@ -132,7 +133,7 @@ fn the_node_of_the_coordinator_never_waits_and_a_copy_of_it_does() {
 fn a_node_of_older_software_is_replaced_after_its_silence() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), EXPIRY);
-    let old = Caller { node: BETA, start: None, at: "old".into() };
+    let old = Caller { node: BETA, name: "beta".into(), start: None, at: "old".into() };
     let request = Request::Register(NodeRecord { incarnation: 77, ..node(BETA, "beta") }.into());
     assert!(is_admitted(&coordinator.hear(&old, request).unwrap()));
     let request = Request::Heartbeat { node: BETA.to_string() };
@@ -173,7 +174,7 @@ fn nobody_speaks_for_another_node() {
     let coordinator = open(dir.path(), EXPIRY);
     register(&coordinator, 1, Lineage::default());
     let gamma = NodeId(3);
-    let foreign = Caller { node: gamma, start: None, at: "elsewhere".into() };
+    let foreign = Caller { node: gamma, name: "gamma".into(), start: None, at: "elsewhere".into() };
     let own = Request::Register(node(gamma, "gamma").into());
     assert!(is_admitted(&coordinator.hear(&foreign, own).unwrap()));
     pass(&coordinator, EXPIRY.as_secs());
@@ -233,4 +234,68 @@ fn a_cluster_has_only_so_many_nodes() {
     let removed = Request::RemoveNode { node: NodeId(9001).to_string(), incarnation: None };
     assert!(matches!(coordinator.answer(removed).unwrap(), Answer::Done));
     assert!(is_admitted(&newcomer(9002)));
+}
+
+/// A token is for certain names: a member that takes another one has to be let in by another.
+#[test]
+fn no_member_takes_another_name_than_it_has_proved() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
+    let other = NodeRecord { incarnation: 1, counter: 1, ..node(BETA, "db1") };
+    let answer = coordinator.hear(&caller(1), Request::Register(other.into())).unwrap();
+    assert!(matches!(answer, Answer::NotRegistered), "{answer:?}");
+    let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+    assert_eq!(nodes[0].node.name, "beta");
+}
+
+#[test]
+fn no_epoch_of_the_membership_comes_again_after_an_older_database_is_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    let epoch = || {
+        let answer = coordinator.answer(Request::Membership).unwrap();
+        let Answer::Membership { epoch, .. } = answer else { panic!("{answer:?}") };
+        epoch
+    };
+    let before = unix_seconds();
+    register(&coordinator, 1, Lineage::default());
+    let first = epoch();
+    assert!(first >= before, "{first}");
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    assert!(epoch() > first);
+}
+
+#[test]
+fn what_others_have_stored_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    let (stored, _) = volume(&coordinator, "web");
+    create(&coordinator, &stored);
+    let volume = stored.record.id.clone();
+    let want = |node: NodeId| Request::Want {
+        volume: volume.clone(),
+        node: node.to_string(),
+        shown: None,
+        revision: None,
+    };
+    assert!(matches!(coordinator.answer(want(BETA)).unwrap(), Answer::NotRegistered));
+    register(&coordinator, 1, Lineage::default());
+    assert!(matches!(coordinator.answer(want(BETA)).unwrap(), Answer::Done));
+    let is_read = |request: &Request| {
+        let text = serde_json::to_string(request).unwrap();
+        serde_json::from_str::<Request>(&text).is_ok()
+    };
+    let verdict = |length: usize| Request::Verified {
+        volume: volume.clone(),
+        verdict: "x".repeat(length).into(),
+        revision: None,
+    };
+    assert!(is_read(&verdict(200 << 10)) && !is_read(&verdict(600 << 10)));
+    let follows = |starts: u64| {
+        let lineage = Lineage { before: (0..starts).collect(), before_ended: false };
+        Request::Register(Registration { lineage, ..node(BETA, "beta").into() })
+    };
+    let named = crate::state::start::MAX_BEFORE as u64;
+    assert!(is_read(&follows(named)) && !is_read(&follows(named * 5)));
 }
