@@ -12,6 +12,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use evenkeel_coordinator::Store;
 use evenkeel_coordinator::store::{
@@ -21,7 +22,7 @@ use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
 };
 
-use self::opening::{Opened, Opening};
+use self::opening::{DatabaseFile, Opened, Opening};
 
 mod opening;
 
@@ -78,18 +79,20 @@ impl RedbStore {
     /// # Errors
     /// If it cannot be used.
     pub fn open(path: &Path) -> Stored<Self> {
-        let path = path.to_owned();
-        Self::over(move |opening| opening::file(&path, opening))
+        let file = DatabaseFile::new(path.to_owned());
+        Self::over(opening::PAUSE, move |opening| file.open(opening))
     }
 
-    /// The same in what `backend` gives, now and after each error of it.
+    /// The same in what `backend` gives, now and after each error of it, but for a pause between.
     ///
     /// # Errors
     /// If it cannot be used.
     pub fn over<B: redb::StorageBackend>(
+        pause: Duration,
         backend: impl Fn(Opening) -> std::io::Result<B> + Send + Sync + 'static,
     ) -> Stored<Self> {
-        let opened = Opened::new(move |opening| opening::database(backend(opening)?, opening))?;
+        let open = move |opening| opening::database(backend(opening)?, opening);
+        let opened = Opened::new(pause, open)?;
         opened.with(make_tables)?;
         Ok(Self { opened, changes: AtomicU64::new(1) })
     }

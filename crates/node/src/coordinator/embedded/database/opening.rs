@@ -1,19 +1,24 @@
 //! The database while it is open, and how it is opened anew after an error.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use evenkeel_coordinator::StoreError;
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, StorageBackend, StorageError};
+use rustix::fs::{Mode, OFlags};
 
 use super::Stored;
 
 /// Bytes that are read and written again at once: a page of the database.
 const PIECE: usize = 4096;
+/// How often it is opened anew at most: each time all of the file is written again.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Which opening it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,23 +35,33 @@ type Open = dyn Fn(Opening) -> Result<Database, DatabaseError> + Send + Sync;
 /// A database that is opened anew after an error.
 pub(super) struct Opened {
     open: Box<Open>,
-    /// `None`: it could not be opened anew.
-    database: RwLock<Option<Database>>,
+    state: RwLock<State>,
+    /// Between two attempts to open it anew.
+    pause: Duration,
     has_failed: AtomicBool,
     /// How often it was opened.
     openings: AtomicU64,
+}
+
+struct State {
+    /// `None`: it could not be opened anew.
+    database: Option<Database>,
+    /// When that was last tried.
+    tried: Option<Instant>,
 }
 
 impl Opened {
     /// # Errors
     /// If it can't be opened.
     pub(super) fn new(
+        pause: Duration,
         open: impl Fn(Opening) -> Result<Database, DatabaseError> + Send + Sync + 'static,
     ) -> Stored<Self> {
         let database = open(Opening::First).map_err(|error| unusable(&error))?;
         Ok(Self {
             open: Box::new(open),
-            database: RwLock::new(Some(database)),
+            state: RwLock::new(State { database: Some(database), tried: None }),
+            pause,
             has_failed: AtomicBool::new(false),
             openings: AtomicU64::new(1),
         })
@@ -63,8 +78,8 @@ impl Opened {
         work: impl FnOnce(&Database, u64) -> Stored<T>,
     ) -> Stored<T> {
         self.open_if_failed()?;
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(database) = &*database else {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(database) = &state.database else {
             let why = "the coordinator's database could not be opened anew";
             return Err(StoreError::Unusable(why.into()));
         };
@@ -77,7 +92,7 @@ impl Opened {
     /// What a snapshot gave that was taken when it had been opened so often. It ends with its
     /// opening, and then has to be taken anew.
     pub(super) fn note_read<T>(&self, opening: u64, read: Stored<T>) -> Stored<T> {
-        let _open = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let _open = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if read.is_err() && opening != self.openings.load(Ordering::Acquire) {
             return Err(StoreError::TooOld);
         }
@@ -85,8 +100,9 @@ impl Opened {
         read
     }
 
-    /// As if its disk had reported an error.
+    /// As if its disk had reported an error, for the first time.
     pub(super) fn fail(&self) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).tried = None;
         self.has_failed.store(true, Ordering::Release);
     }
 
@@ -102,13 +118,20 @@ impl Opened {
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
         }
+        if state.tried.is_some_and(|at| at.elapsed() < self.pause) {
+            let why = "the coordinator's database has failed, and is opened anew in a moment; \
+                       check its disk and the space on it";
+            return Err(StoreError::Unusable(why.into()));
+        }
         // It has to be closed before: it holds the lock of the file.
-        *database = None;
-        *database = Some((self.open)(Opening::Again).map_err(|error| unusable(&error))?);
+        state.database = None;
+        let opened = (self.open)(Opening::Again);
+        state.tried = Some(Instant::now());
+        state.database = Some(opened.map_err(|error| unusable(&error))?);
         self.openings.fetch_add(1, Ordering::AcqRel);
         self.has_failed.store(false, Ordering::Release);
         tracing::info!("the coordinator's database is open again");
@@ -121,16 +144,55 @@ impl Opened {
 fn unusable(error: &DatabaseError) -> StoreError {
     let advice = match error {
         DatabaseError::Storage(StorageError::Corrupted(_)) => "restore the file from a backup",
+        DatabaseError::Storage(StorageError::Io(error)) if is_replaced(error) => {
+            "put that one back, or restart the daemon, which then adopts the other"
+        }
         _ => "check its disk and the space on it",
     };
     StoreError::Unusable(format!("the coordinator's database: {error}; {advice}"))
 }
 
-/// The file of a database.
-pub(super) fn file(path: &Path, opening: Opening) -> io::Result<FileBackend> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(opening == Opening::First).truncate(false);
-    FileBackend::new(options.open(path)?).map_err(io::Error::other)
+/// What is at the path is not what was opened there first.
+#[derive(Debug, thiserror::Error)]
+#[error("its file was replaced by another one while the daemon had it open")]
+struct Replaced;
+
+fn is_replaced(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Replaced>())
+}
+
+/// The file of a database. Only a start of the daemon adopts another one: it compares what that
+/// says of the cluster, and of who was removed.
+pub(super) struct DatabaseFile {
+    path: PathBuf,
+    /// The first one that was opened. Open, so that no other one gets its number; but as a mere
+    /// path: closing anything else could release the lock that `redb` has.
+    first: OnceLock<File>,
+}
+
+impl DatabaseFile {
+    pub(super) const fn new(path: PathBuf) -> Self {
+        Self { path, first: OnceLock::new() }
+    }
+
+    pub(super) fn open(&self, opening: Opening) -> io::Result<FileBackend> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(opening == Opening::First).truncate(false);
+        let file = options.open(&self.path)?;
+        let first = match self.first.get() {
+            Some(first) => first,
+            None => {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let first = rustix::fs::open(&self.path, flags, Mode::empty())?;
+                self.first.get_or_init(|| first.into())
+            }
+        };
+        let (here, there) = (file.metadata()?, first.metadata()?);
+        if (here.dev(), here.ino()) != (there.dev(), there.ino()) {
+            return Err(io::Error::other(Replaced));
+        }
+        FileBackend::new(file).map_err(io::Error::other)
+    }
 }
 
 /// Opens the database that is stored there.

@@ -5,7 +5,7 @@ use super::*;
 
 fn on(disk: &Disk) -> Embedded {
     let disk = disk.clone();
-    let store = RedbStore::over(move |_| Ok(disk.clone())).unwrap();
+    let store = RedbStore::over(Duration::ZERO, move |_| Ok(disk.clone())).unwrap();
     Embedded::over(store, "test", ALPHA, EXPIRY).unwrap()
 }
 

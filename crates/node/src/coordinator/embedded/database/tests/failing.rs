@@ -1,11 +1,13 @@
 //! Its disk fails: nothing is half there, nothing that was read is lost, and it goes on.
 
+use std::sync::Arc;
+
 use super::super::disk::{Disk, Fails};
 use super::*;
 
 fn on(disk: &Disk) -> RedbStore {
     let disk = disk.clone();
-    RedbStore::over(move |_| Ok(disk.clone())).unwrap()
+    RedbStore::over(Duration::ZERO, move |_| Ok(disk.clone())).unwrap()
 }
 
 fn set(store: &RedbStore, value: &str) -> Stored<Outcome> {
@@ -120,7 +122,48 @@ fn a_file_that_was_taken_away_is_not_made_anew() {
             false => drop(std::fs::File::create(&path).unwrap()),
         }
         assert!(store.snapshot().is_err());
+        store.open_anew();
     }
     std::fs::rename(&away, &path).unwrap();
+    assert_eq!(found(&store), "1");
+}
+
+/// It is from a backup, or of another cluster: only a start of the daemon compares what it says.
+#[test]
+fn a_file_that_was_put_in_its_place_is_not_adopted() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = dir.path().join("x.redb");
+    let store = open(dir.path());
+    set(&store, "1").unwrap();
+    set(&open(elsewhere.path()), "2").unwrap();
+    std::fs::rename(elsewhere.path().join("x.redb"), &path).unwrap();
+    for _ in 0..2 {
+        store.open_anew();
+        let Err(error) = store.snapshot() else { panic!("another file was adopted") };
+        let why = error.to_string();
+        assert!(why.contains("replaced") && why.contains("restart"), "{why}");
+    }
+    drop(store);
+    assert_eq!(found(&open(dir.path())), "2");
+}
+
+#[test]
+fn it_is_not_opened_anew_again_and_again() {
+    let disk = Disk::default();
+    let opened = Arc::new(AtomicU64::new(0));
+    let (there, count) = (disk.clone(), opened.clone());
+    let open = move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(there.clone())
+    };
+    let store = RedbStore::over(Duration::from_secs(3600), open).unwrap();
+    set(&store, "1").unwrap();
+    disk.fail_always();
+    for _ in 0..8 {
+        set(&store, "2").unwrap_err();
+    }
+    assert_eq!(opened.load(Ordering::Relaxed), 2);
+    disk.heal();
+    store.open_anew();
     assert_eq!(found(&store), "1");
 }
