@@ -1,9 +1,9 @@
 //! For how long each node has been silent, and so which ones are dead.
 //!
-//! Silence counts only while the coordinator listens: not while it is down, nor while it is frozen.
-//! It stores its count for each silent node, so that it, or another coordinator that takes over,
-//! continues the count after a restart. After each start every node has some time to send something
-//! before it can be dead.
+//! Silence counts only while the coordinator listens: not while it is down, nor while it is frozen,
+//! nor while its store fails, when nothing that nodes send can be noted. It stores its count for
+//! each silent node, so that it, or another coordinator that takes over, continues the count after
+//! a restart. After each start every node has some time to send something before it can be dead.
 //!
 //! Where several coordinators share a store, each may receive heartbeats of other nodes. The one
 //! that receives something from a node deletes that node's entry before it answers. So there a node
@@ -98,6 +98,10 @@ pub struct Liveness {
     looked_at: Duration,
     /// For how long the coordinator has listened since its start.
     listened: Duration,
+    /// When the store answered last, and for how long the coordinator had listened then.
+    answered: (Duration, Duration),
+    /// It has not answered since.
+    is_store_failing: bool,
     saved_at: Duration,
     /// When the coordinator went on after it had stood still.
     resumed: Option<Duration>,
@@ -132,6 +136,8 @@ impl Liveness {
             is_shared,
             looked_at: now.steady,
             listened: Duration::ZERO,
+            answered: (now.steady, Duration::ZERO),
+            is_store_failing: false,
             saved_at: Duration::ZERO,
             resumed: None,
             nodes,
@@ -143,12 +149,40 @@ impl Liveness {
     /// Time has passed. All that is asked of it is about the last moment told here.
     pub fn advance(&mut self, now: Moment) {
         let step = now.steady.saturating_sub(self.looked_at);
-        // Less than this lets nobody be called alive for much longer than the expiry time.
-        if step >= MAX_STEP.max(self.expiry / 2) {
+        if step >= self.max_pause() {
             self.resumed = Some(now.steady);
         }
         self.listened += step.min(MAX_STEP);
         self.looked_at = self.looked_at.max(now.steady);
+    }
+
+    /// The store answers, until the last moment that was reported here. If it had failed before,
+    /// the time of that does not count.
+    pub fn store_answered(&mut self) {
+        if std::mem::take(&mut self.is_store_failing) {
+            self.take_back();
+        }
+        self.answered = (self.looked_at, self.listened);
+    }
+
+    /// It does not. So what nodes have sent since it last did is not known.
+    pub fn store_failed(&mut self) {
+        self.is_store_failing = true;
+        self.take_back();
+    }
+
+    /// Nothing was listened to since the store last answered.
+    fn take_back(&mut self) {
+        let (at, listened) = self.answered;
+        self.listened = self.listened.min(listened);
+        if self.looked_at.saturating_sub(at) >= self.max_pause() {
+            self.resumed = Some(self.looked_at);
+        }
+    }
+
+    /// Less than this lets nobody be called alive for much longer than the expiry time.
+    fn max_pause(&self) -> Duration {
+        MAX_STEP.max(self.expiry / 2)
     }
 
     /// Something was received from a node.

@@ -35,6 +35,8 @@ pub struct Task {
     has_begun: bool,
     attempts: u32,
     doubts: u32,
+    /// Whether the store answered the last read, if that was since the last step.
+    answered: Option<bool>,
     /// What was sent to be committed: what is remembered and answered then.
     pending: Option<(Vec<Note>, Option<Answer>)>,
     /// The answer, once the task is over.
@@ -70,16 +72,29 @@ impl Task {
     }
 
     fn new(asked: Asked) -> Self {
-        let known = Known::default();
-        Self { asked, known, has_begun: false, attempts: 0, doubts: 0, pending: None, done: None }
+        Self {
+            asked,
+            known: Known::default(),
+            has_begun: false,
+            attempts: 0,
+            doubts: 0,
+            answered: None,
+            pending: None,
+            done: None,
+        }
     }
 
     /// Goes on. `changes` is the [store's number](Store::changes).
     pub fn next(&mut self, memory: &mut Memory, now: Moment, changes: u64) -> TaskStep {
+        memory.liveness.advance(now);
+        match self.answered.take() {
+            Some(true) => memory.liveness.store_answered(),
+            Some(false) => memory.liveness.store_failed(),
+            None => {}
+        }
         if let Some(answer) = self.done.take() {
             return TaskStep::Answer(answer);
         }
-        memory.liveness.advance(now);
         if !std::mem::replace(&mut self.has_begun, true)
             && let Asked::Here(Request::Register(start)) | Asked::From(_, Request::Register(start)) =
                 &self.asked
@@ -118,9 +133,18 @@ impl Task {
     /// This was read; an error ends the task, or begins it anew.
     pub fn learn(&mut self, range: Range, read: Result<Entries, StoreError>) {
         match read {
-            Ok(entries) => self.known.learn(range, entries),
+            Ok(entries) => {
+                self.answered = Some(true);
+                self.known.learn(range, entries);
+            }
             Err(StoreError::TooOld) => self.again(&range),
-            Err(error) => self.done = Some(Err(error)),
+            Err(error) => {
+                self.answered = Some(false);
+                self.done = Some(Err(match error {
+                    StoreError::Unusable(why) if self.doubts > 0 => StoreError::InDoubt(why),
+                    error => error,
+                }));
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The disk of the database fails, and works again.
 
+use evenkeel_core::VolumeId;
+
 use super::super::database::disk::{Disk, Fails};
 use super::*;
 
@@ -52,4 +54,34 @@ async fn a_full_disk_is_no_refusal() {
     }
     disk.heal();
     assert!(matches!(create().await, Ok(Answer::Done)));
+}
+
+/// Nobody could note what they sent: else volumes that are in use would be taken over.
+#[test]
+fn no_node_dies_of_an_outage_of_the_database() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
+    let beat = || coordinator.answer(Request::Heartbeat { node: BETA.to_string() });
+    let nodes = || {
+        let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+        let beta = nodes.iter().find(|member| member.node.name == "beta").unwrap();
+        (beta.alive, beta.may_live)
+    };
+    beat().unwrap();
+    pass(&coordinator, EXPIRY.as_secs() / 2);
+    beat().unwrap();
+    assert_eq!(nodes(), (true, true));
+    disk.fail_always();
+    let (node, volume) = (ALPHA.to_string(), VolumeId(7).to_string());
+    coordinator.answer(Request::Draft { node, incarnation: 1, volume }).unwrap_err();
+    for _ in 0..=EXPIRY.as_secs() / LOOK {
+        coordinator.inner.ahead.fetch_add(LOOK, std::sync::atomic::Ordering::Relaxed);
+        beat().unwrap_err();
+    }
+    disk.heal();
+    assert_eq!(nodes(), (false, true), "not known to be alive, nor dead");
+    // From now on its silence counts.
+    pass(&coordinator, EXPIRY.as_secs());
+    assert_eq!(nodes(), (false, false));
 }
