@@ -51,13 +51,14 @@ impl Coordinator for Remote {
     }
 }
 
-/// What the node of the coordinator means. One with older software calls by `System` that its
-/// database failed; older software takes the code of today for no answer at all.
+/// What the node of the coordinator means. Only these codes are a no of the coordinator; by all
+/// others that node says why it has not asked it, or that its database failed (`System` with older
+/// software). A code that this software does not know is no answer at all.
 fn meant(answer: Result<Answer, ApiError>) -> Result<Answer, CallError> {
     answer.or_else(|error| match error.code {
         ErrorCode::NodeRemoved => Ok(Answer::NodeRemoved { why: error.why }),
-        ErrorCode::CoordinatorFailed | ErrorCode::System => Err(CallError::Unreachable(error.why)),
-        _ => Err(CallError::Refused(error.why)),
+        ErrorCode::BadRequest | ErrorCode::WrongCluster => Err(CallError::Refused(error.why)),
+        _ => Err(CallError::Unreachable(error.why)),
     })
 }
 
@@ -68,11 +69,16 @@ mod tests {
     #[test]
     fn what_the_coordinator_could_not_do_is_not_refused() {
         let of = |code| meant(Err(ApiError::new(code, "", "the disk is full", "")));
-        for code in [ErrorCode::CoordinatorFailed, ErrorCode::System] {
+        let failed = [ErrorCode::CoordinatorFailed, ErrorCode::System];
+        // A certificate has expired; its node has too much to do, or ends.
+        let not_asked = [ErrorCode::NoSuchPath, ErrorCode::WrongState, ErrorCode::Stopping];
+        for code in failed.into_iter().chain(not_asked) {
             assert!(matches!(of(code), Err(CallError::Unreachable(why)) if why.contains("full")));
         }
         // What older software can't read is refused, and asked for otherwise.
-        assert!(matches!(of(ErrorCode::BadRequest), Err(CallError::Refused(_))));
+        for code in [ErrorCode::BadRequest, ErrorCode::WrongCluster] {
+            assert!(matches!(of(code), Err(CallError::Refused(_))));
+        }
         assert!(matches!(of(ErrorCode::NodeRemoved), Ok(Answer::NodeRemoved { .. })));
     }
 }

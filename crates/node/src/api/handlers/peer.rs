@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use evenkeel_api::{ApiError, ErrorCode};
+use evenkeel_coordinator::StoreError;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 use serde::Deserialize;
@@ -40,14 +41,17 @@ pub async fn coordinator(
         let advice = "Ask the node with `here = true` under [coordinator]";
         return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice).into());
     };
-    let failed = |why: String| {
-        let advice = "See the log of the coordinator's node";
-        ApiError::new(ErrorCode::CoordinatorFailed, what, why, advice)
-    };
+    let error =
+        |code, why: String| ApiError::new(code, what, why, "See the log of the coordinator's node");
+    let failed = |why| error(ErrorCode::CoordinatorFailed, why);
     let answer = embedded.asked(caller, request).await.map_err(|e| failed(e.to_string()))?;
     let answer = answer.map_err(|e| {
         tracing::error!(error = %e, "the coordinator's database");
-        failed(e.to_string())
+        match e {
+            // It stays so however often it is asked.
+            StoreError::Content(_) => error(ErrorCode::BadRequest, e.to_string()),
+            _ => failed(e.to_string()),
+        }
     })?;
     Ok(Json(answer))
 }

@@ -85,3 +85,13 @@ fn no_node_dies_of_an_outage_of_the_database() {
     pass(&coordinator, EXPIRY.as_secs());
     assert_eq!(nodes(), (false, false));
 }
+
+/// Whoever asked again would be answered so again.
+#[tokio::test]
+async fn what_does_not_fit_together_is_refused() {
+    let coordinator = on(&Disk::default());
+    let (mut stored, _) = volume(&coordinator, "web");
+    stored.record.id = VolumeId(7).to_string();
+    let answer = coordinator.call(Request::Create(Box::new(stored))).await;
+    assert!(matches!(answer, Err(CallError::Refused(_))), "{answer:?}");
+}
