@@ -29,6 +29,7 @@ use crate::cluster::Cluster;
 use crate::config::{Address, Config, check};
 use crate::coordinator::Embedded;
 use crate::files::own_file;
+use crate::membership;
 use crate::own::Own;
 use crate::peer::Credentials;
 use crate::peer::tls::PeerTls;
@@ -254,6 +255,21 @@ pub struct Founded {
     pub fingerprint: String,
 }
 
+/// Refuses a name that a new node may not have. One that was in a cluster before has it already.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub fn check_name(config: &Config, state: &StateDirectory) -> Result<(), String> {
+    let Some(why) = check::unfit_for_new(config) else { return Ok(()) };
+    // What a member stores: any other state directory is that of a new node.
+    let of_member = [FILE, membership::FILE, crate::coordinator::DATABASE];
+    if !of_member.iter().any(|file| state.join(file).exists()) {
+        return Err(format!("{why}; set `name` in the configuration"));
+    }
+    tracing::warn!("{why}; this one keeps it, but commands take it for an identity");
+    Ok(())
+}
+
 /// Makes the cluster's authority, and this node's certificate, in the state directory of a node
 /// that does not run and is to serve the coordinator.
 ///
@@ -267,6 +283,7 @@ pub fn init(config: &Config) -> Result<Founded, String> {
         return Err("[peer.tls] names an external authority: take that table away, or have that authority sign the nodes' certificates".into());
     }
     let state = StateDirectory::open(&config.state).map_err(|e| e.to_string())?;
+    check_name(config, &state)?;
     if state.join(FILE).exists() {
         let file = state.join(FILE);
         return Err(format!(
@@ -276,7 +293,7 @@ pub fn init(config: &Config) -> Result<Founded, String> {
     }
     let node = identity::node_id(&state).map_err(|e| e.to_string())?;
     let expiry = std::time::Duration::from_secs(config.coordinator.expiry_seconds);
-    let database = state.join("coordinator.redb");
+    let database = state.join(crate::coordinator::DATABASE);
     let cluster =
         Embedded::open(&database, &config.cluster, node, expiry).map_err(|e| e.to_string())?;
     let issuer = Issuer::found(&state, cluster.id())?;

@@ -23,6 +23,9 @@ pub mod removed;
 pub use embedded::Embedded;
 pub use handle::Handle;
 
+/// The database of the node that serves it, in its state directory.
+pub(crate) const DATABASE: &str = "coordinator.redb";
+
 /// What a coordinator is: something that answers these requests, each as a whole or not at all.
 pub trait Coordinator: Send + Sync {
     /// Answers a request. What it answers as done is durable.

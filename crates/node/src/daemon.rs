@@ -98,6 +98,7 @@ impl Daemon {
         config.check().map_err(failed)?;
         tls::install_provider();
         let state = Arc::new(StateDirectory::open(&config.state).map_err(failed)?);
+        certificates::check_name(&config, &state)?;
         let identity = Identity::load_or_create(&state, config.node_name()).map_err(failed)?;
         let (credentials, issuer) = credentials(&config, &identity, &state)?;
         refuse_unproved(&config)?;

@@ -18,13 +18,21 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
 
 fn names(config: &Config) -> Result<(), String> {
     let name = config.node_name();
-    if !is_new_name(&name) {
-        return Err(format!("name = {name:?} is not permitted: {NEW_NAME_RULE}"));
+    if !is_name(&name) {
+        return Err(format!("name = {name:?} is not permitted: {NAME_RULE}"));
     }
     match is_name(&config.cluster) {
         true => Ok(()),
         false => Err(format!("cluster = {:?} is not permitted: {NAME_RULE}", config.cluster)),
     }
+}
+
+/// Why a new node may not have the name that is configured, or that the host has; one that has been
+/// in a cluster under it keeps it.
+pub(crate) fn unfit_for_new(config: &Config) -> Option<String> {
+    let name = config.node_name();
+    let why = || format!("name = {name:?} is not permitted for a new node: {NEW_NAME_RULE}");
+    (!is_new_name(&name)).then(why)
 }
 
 /// A word that is no level would be taken for the name of a part of the program, and nothing be

@@ -51,7 +51,7 @@ async fn here(start: &Start, remembered: Membership) -> Result<(Handle, Embedded
         )));
     }
     let expiry = Duration::from_secs(config.coordinator.expiry_seconds);
-    let path = start.state.join("coordinator.redb");
+    let path = start.state.join(crate::coordinator::DATABASE);
     let embedded = Embedded::open(&path, &config.cluster, identity.node, expiry).map_err(failed)?;
     // Before anybody is answered: the database may have been restored from a backup, or made anew.
     embedded.stay_removed(remembered.removed.clone()).map_err(failed)?;
