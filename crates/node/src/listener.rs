@@ -28,8 +28,9 @@ const CATCH_UP: Duration = Duration::from_secs(2);
 /// once, and each request has a connection of its own.
 const MAX_CONTROL: usize = 1280;
 /// The same of a node that was removed, which is refused whatever it asks, or whose certificate has
-/// expired, which may ask for another one.
-const MAX_CONTROL_OUTSIDE: usize = 4;
+/// expired, which may ask for another one. Twice as many as it keeps for later: what it keeps of
+/// before must not have the place of the one by which it asks.
+const MAX_CONTROL_OUTSIDE: usize = 8;
 
 /// Sockets that listen.
 #[derive(Debug)]
