@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::NodeId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::seats::{Share, Shares};
-
 /// Most changes under way that nodes have asked for. That of all ([`crate::tasks`]) leaves 64 for
 /// users.
 const MAX_CHANGES: usize = 448;
@@ -27,59 +25,68 @@ const KIB: usize = 1 << 10;
 #[derive(Debug)]
 pub(super) struct Bounds {
     changes: Arc<Semaphore>,
-    changes_of_one: Arc<Shares<NodeId>>,
+    changes_of_one: Each,
     bodies: Arc<Semaphore>,
-    bodies_of_one: Mutex<HashMap<NodeId, Arc<Semaphore>>>,
+    bodies_of_one: Each,
 }
 
-/// A place among the changes; free again when this is dropped.
+/// What is occupied, as long as this is kept.
 #[derive(Debug)]
 pub(super) struct Place {
-    _permit: OwnedSemaphorePermit,
-    _share: Share<NodeId>,
+    _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
 impl Default for Bounds {
     fn default() -> Self {
         Self {
             changes: Arc::new(Semaphore::new(MAX_CHANGES)),
-            changes_of_one: Arc::default(),
+            changes_of_one: Each::of(MAX_CHANGES_OF_ONE),
             bodies: Arc::new(Semaphore::new(MAX_BODIES / KIB)),
-            bodies_of_one: Mutex::default(),
+            bodies_of_one: Each::of(MAX_BODIES_OF_ONE / KIB),
         }
     }
 }
 
 impl Bounds {
-    /// A place for a change that this node has asked for. `None`: there is none.
-    pub(super) fn place(&self, node: NodeId) -> Option<Place> {
-        let share = self.changes_of_one.take(node, MAX_CHANGES_OF_ONE)?;
-        let permit = self.changes.clone().try_acquire_owned().ok()?;
-        Some(Place { _permit: permit, _share: share })
+    /// Waits for a place for a change that this node has asked for. A node that has its share waits
+    /// for nobody but itself, and nobody waits for it.
+    pub(super) async fn place(&self, node: NodeId) -> Place {
+        occupy([self.changes_of_one.get(node), self.changes.clone()], 1).await
     }
 
-    /// Waits for memory for a body of so many bytes, until what is returned is dropped. A node that
-    /// has its share waits for nobody but itself, and nobody waits for it.
-    pub(super) async fn memory(
-        &self,
-        node: NodeId,
-        bytes: usize,
-    ) -> [Option<OwnedSemaphorePermit>; 2] {
+    /// Waits in the same way for memory for a body of so many bytes.
+    pub(super) async fn memory(&self, node: NodeId, bytes: usize) -> Place {
         let count = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
-        let own = self.bodies_of(node).acquire_many_owned(count).await;
-        let all = self.bodies.clone().acquire_many_owned(count).await;
-        // Nobody closes them.
-        [own.ok(), all.ok()]
+        occupy([self.bodies_of_one.get(node), self.bodies.clone()], count).await
+    }
+}
+
+async fn occupy([own, all]: [Arc<Semaphore>; 2], count: u32) -> Place {
+    let own = own.acquire_many_owned(count).await;
+    let all = all.acquire_many_owned(count).await;
+    // Nobody closes them.
+    Place { _permits: [own.ok(), all.ok()] }
+}
+
+/// A semaphore for each node that occupies something, or waits to.
+#[derive(Debug)]
+struct Each {
+    most: usize,
+    nodes: Mutex<HashMap<NodeId, Arc<Semaphore>>>,
+}
+
+impl Each {
+    fn of(most: usize) -> Self {
+        Self { most, nodes: Mutex::default() }
     }
 
-    fn bodies_of(&self, node: NodeId) -> Arc<Semaphore> {
-        let mut each = self.bodies_of_one.lock().unwrap_or_else(PoisonError::into_inner);
-        if !each.contains_key(&node) {
+    fn get(&self, node: NodeId) -> Arc<Semaphore> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !nodes.contains_key(&node) {
             // Whoever uses or awaits one has it.
-            each.retain(|_, bodies| Arc::strong_count(bodies) > 1);
+            nodes.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         }
-        let new = || Arc::new(Semaphore::new(MAX_BODIES_OF_ONE / KIB));
-        each.entry(node).or_insert_with(new).clone()
+        nodes.entry(node).or_insert_with(|| Arc::new(Semaphore::new(self.most))).clone()
     }
 }
 

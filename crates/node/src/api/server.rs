@@ -40,6 +40,8 @@ const MAX_OF_ONE_SOURCE: usize = 64;
 pub(super) const MAX_BODY_LENGTH: usize = 2 << 20;
 /// How long a request's body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a change that a node asks for may wait until others of it have ended.
+const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The API for users of this machine. Each request carries its [`Requester`].
 pub fn users_router(running: &Running) -> Router {
@@ -159,7 +161,7 @@ async fn to_the_end(State(running): State<Running>, request: Request, next: Next
     if request.method().is_safe() || NO_TASKS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
-    let place = match place(&running, request.extensions()) {
+    let place = match place(&running, request.extensions()).await {
         Ok(place) => place,
         Err(refusal) => return refusal.into_response(),
     };
@@ -174,13 +176,13 @@ async fn to_the_end(State(running): State<Running>, request: Request, next: Next
 }
 
 /// A place among the changes of nodes. `None`: a user asks.
-fn place(running: &Running, known: &Extensions) -> Result<Option<Place>, Refusal> {
+async fn place(running: &Running, known: &Extensions) -> Result<Option<Place>, Refusal> {
     let (Some(bounds), Some(caller)) = (known.get::<Arc<Bounds>>(), known.get::<Caller>()) else {
         return Ok(None);
     };
-    match bounds.place(caller.node) {
-        Some(place) => Ok(Some(place)),
-        None => {
+    match timeout(CHANGE_DEADLINE, bounds.place(caller.node)).await {
+        Ok(place) => Ok(Some(place)),
+        Err(_) => {
             let what = format!("node {} cannot begin this", running.node.identity.name);
             let why = "it carries out as many changes for other nodes as it may";
             let advice = "Try again in a moment";

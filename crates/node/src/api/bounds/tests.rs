@@ -7,21 +7,39 @@ use super::*;
 /// For what would wait for ever.
 const SHORT: Duration = Duration::from_millis(50);
 
-#[test]
-fn no_node_and_not_all_of_them_have_all_places() {
+/// A place, if there is one now.
+async fn place(bounds: &Bounds, node: NodeId) -> Option<Place> {
+    // What has no turn left would wait, though there is one.
+    tokio::task::yield_now().await;
+    timeout(Duration::ZERO, bounds.place(node)).await.ok()
+}
+
+#[tokio::test]
+async fn no_node_and_not_all_of_them_have_all_places() {
     let bounds = Bounds::default();
-    let mut places: Vec<_> = (0..MAX_CHANGES_OF_ONE).map(|_| bounds.place(NodeId(1))).collect();
-    assert!(places.iter().all(Option::is_some) && bounds.place(NodeId(1)).is_none());
-    assert!(bounds.place(NodeId(2)).is_some());
-    for node in (0..MAX_CHANGES as u128).map(|number| NodeId(2 + number % 8)) {
-        places.push(bounds.place(node));
+    let mut places = Vec::new();
+    for _ in 0..MAX_CHANGES_OF_ONE {
+        places.push(place(&bounds, NodeId(1)).await.unwrap());
     }
-    assert_eq!(places.iter().flatten().count(), MAX_CHANGES);
+    assert!(place(&bounds, NodeId(1)).await.is_none());
+    assert!(place(&bounds, NodeId(2)).await.is_some());
+    for node in (0..MAX_CHANGES as u128).map(|number| NodeId(2 + number % 8)) {
+        places.extend(place(&bounds, node).await);
+    }
+    assert_eq!(places.len(), MAX_CHANGES);
     // A change that was not begun has kept nothing.
-    assert!(bounds.place(NodeId(9)).is_none());
+    assert!(place(&bounds, NodeId(9)).await.is_none());
     drop(places);
-    let again = (0..MAX_CHANGES_OF_ONE).map(|_| bounds.place(NodeId(9)));
-    assert!(again.collect::<Vec<_>>().iter().all(Option::is_some));
+    let mut again = Vec::new();
+    for _ in 0..MAX_CHANGES_OF_ONE {
+        again.push(place(&bounds, NodeId(9)).await.unwrap());
+    }
+    // Whoever waits gets the place of one that ends.
+    let (waits, ()) = tokio::join!(timeout(SHORT * 100, bounds.place(NodeId(9))), async {
+        tokio::task::yield_now().await;
+        again.pop();
+    });
+    assert!(waits.is_ok());
 }
 
 #[tokio::test]
@@ -51,5 +69,5 @@ async fn all_nodes_together_are_bounded_and_none_that_has_gone_is_remembered() {
     drop(kept);
     assert!(timeout(SHORT, bounds.memory(NodeId(99), 1)).await.is_ok());
     let _one = bounds.memory(NodeId(100), 1).await;
-    assert_eq!(bounds.bodies_of_one.lock().unwrap().len(), 1);
+    assert_eq!(bounds.bodies_of_one.nodes.lock().unwrap().len(), 1);
 }
