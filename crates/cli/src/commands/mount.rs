@@ -37,7 +37,8 @@ const NEEDED: u32 = 1;
 pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     refuse_file(args)?;
     refuse_without_right(&args.name, system::may_mount())?;
-    refuse_older(&node(context)?, &format!("volume `{}` is not mounted", args.name))?;
+    let what = format!("volume `{}` is not mounted", args.name);
+    refuse_older(&node(context)?, &what, &format!("{RESTART}, and try again"))?;
     let volume = volume(context, &args.name)?;
     points::refuse_covered(&volume.name, &args.directory, &system::mounts(), points::volume_of)?;
     others::refuse_clients(&volume, args)?;
@@ -67,8 +68,11 @@ fn node(context: &Context) -> Result<NodeStatus, Failure> {
     Ok(context.client.fetch::<NodeAnswer>(routes::NODE)?.node)
 }
 
+/// After it the daemon is what this command is.
+const RESTART: &str = "restart the daemon (systemctl restart evenkeel)";
+
 /// Refuses to begin with a daemon that could not end it, as after an update without a restart.
-fn refuse_older(node: &NodeStatus, what: &str) -> Result<(), Failure> {
+fn refuse_older(node: &NodeStatus, what: &str, advice: &str) -> Result<(), Failure> {
     if node.revision >= NEEDED {
         return Ok(());
     }
@@ -77,9 +81,7 @@ fn refuse_older(node: &NodeStatus, what: &str) -> Result<(), Failure> {
          a mount; nothing was done",
         node.name, node.software
     );
-    Err(Failure::new(what, why).advise(
-        "restart the daemon (systemctl restart evenkeel), which then is this version, and try again",
-    ))
+    Err(Failure::new(what, why).advise(advice))
 }
 
 /// Refuses what is no directory, and can't be made one, before the volume is attached and a

@@ -77,6 +77,24 @@ async fn a_command_that_comes_first_attaches_a_volume_as_it_was() {
     nodes[2].detach("web").await;
 }
 
+/// As a boot unit's `mount` that has seen no device, while the daemon is about to make it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_takes_what_the_daemon_was_quicker_to_attach() {
+    let place = Place::new();
+    let nodes = place.cluster(&["a"]).await;
+    nodes[0].create("web", 1).await;
+    nodes[0].attach("web").await;
+    let path = "/v1/volumes/web/attach";
+    nodes[0].refused("POST", path, json!({"how": "none"}), "attached").await;
+    nodes[0].ok("POST", path, json!({"how": "none", "mount": "m1"})).await;
+    // It has made nothing, so it takes nothing away.
+    let (status, answer) =
+        nodes[0].call("POST", "/v1/volumes/web/detach", json!({"failed_mount": "m1"})).await;
+    assert!(status == 200 || answer["error"]["code"] == "not-attached", "{answer:#}");
+    assert_eq!(nodes[0].get("/v1/node").await["node"]["attached"], json!(["web"]));
+    nodes[0].detach("web").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
     let place = Place::new();

@@ -21,8 +21,10 @@ pub fn node(revision: u32) -> NodeStatus {
 
 #[test]
 fn nothing_is_begun_with_a_daemon_that_could_not_end_it() {
-    assert!(refuse_older(&node(NEEDED), "volume `music` is not unmounted").is_ok());
-    let failure = refuse_older(&node(0), "volume `music` is not unmounted").unwrap_err();
+    let refuse = |node: &NodeStatus| refuse_older(node, "volume `music` is not unmounted", RESTART);
+    assert!(refuse(&node(NEEDED)).is_ok());
+    let failure = refuse(&node(0)).unwrap_err();
+    assert_eq!(failure.remedy, "restart the daemon (systemctl restart evenkeel)");
     assert_eq!(failure.what, "volume `music` is not unmounted");
     assert!(failure.why.contains("node n1 (0.1.0) is older than this command"), "{}", failure.why);
     assert!(failure.why.ends_with("nothing was done"), "{}", failure.why);

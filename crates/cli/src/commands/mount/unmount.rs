@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_api::routes;
 use evenkeel_api::types::{DetachAnswer, DetachRequest, NodeStatus, VolumeStatus, VolumesAnswer};
 
-use super::{Context, SLOW, node, points, reason, refuse_older, volume};
+use super::{Context, RESTART, SLOW, node, points, reason, refuse_older, volume};
 use crate::args::UmountArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,8 +24,12 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let own = node(context)?;
     let Mounted { name, device, is_used } = find(context, &args.what, &own)?;
     if is_used && !args.keep_attached {
-        // Before anything is unmounted.
-        refuse_older(&own, &format!("volume `{name}` is not unmounted"))?;
+        // Before anything is unmounted. A restart takes the device from under a filesystem.
+        let advice = format!(
+            "unmount it with `evenkeel umount {name} --keep-attached`, {RESTART}, and then give it \
+             up with `evenkeel detach {name}`"
+        );
+        refuse_older(&own, &format!("volume `{name}` is not unmounted"), &advice)?;
     }
     let points = system::mount_points(&device);
     points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;

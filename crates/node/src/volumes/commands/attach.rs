@@ -51,7 +51,8 @@ pub async fn attach(
     };
     let turn = turn(node, id).await;
     let attached = match alive(node, &turn, &what).await? {
-        Some(attached) if adds_nothing(&attached, request.how) => {
+        // A mount takes the device that the node itself may have been quicker to make.
+        Some(attached) if adds_nothing(&attached, request.how) && request.mount.is_none() => {
             return Err(attached_already(node, &what));
         }
         Some(attached) => attached,
