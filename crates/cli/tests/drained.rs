@@ -156,7 +156,7 @@ fn without_a_source_the_older_copy_is_taken_by_the_commands_that_are_advised() {
     let refusal = String::from_utf8(refused.stderr).unwrap();
     let advised: Vec<&str> =
         refusal.split('`').filter_map(|quoted| quoted.strip_prefix("evenkeel ")).collect();
-    assert_eq!(advised, ["detach web", "volume assemble web --force"], "{refusal}");
+    assert_eq!(advised, ["detach web --node a", "volume assemble web --force"], "{refusal}");
     // Its replicas do not answer: the node keeps it until it is assembled.
     assert_eq!(cluster.run("a", advised[0]).status.code(), Some(5));
     cluster.done("a", advised[1]);

@@ -264,7 +264,7 @@ pub fn check_name(config: &Config, state: &StateDirectory) -> Result<(), String>
     // What a member stores: any other state directory is that of a new node.
     let of_member = [FILE, membership::FILE, crate::coordinator::DATABASE];
     if !of_member.iter().any(|file| state.join(file).exists()) {
-        return Err(format!("{why}; set `name` in the configuration"));
+        return Err(format!("{why}; give it another one in the configuration"));
     }
     tracing::warn!("{why}; this one keeps it, but commands take it for an identity");
     Ok(())

@@ -107,7 +107,8 @@ fn refuse_token(token: &str, what: &str) -> Result<(), ApiError> {
     {
         return Ok(());
     }
-    let why = format!("`mount` has 1 to {MAX_TOKEN} characters, all of them printable ASCII");
+    let why =
+        format!("the name of a mount has 1 to {MAX_TOKEN} characters, all of them printable ASCII");
     Err(ApiError::new(ErrorCode::BadRequest, what, why, "Name each mount by a new UUID"))
 }
 

@@ -30,10 +30,10 @@ pub async fn detach(
         (false, None) => return detach::detach(node, volume, request, forwarded).await,
         (true, None) => Mount::Unmounted,
         (false, Some(token)) => Mount::Failed(token),
-        (true, Some(_)) => return Err(refused(&what, "`failed_mount` and `after_mount`")),
+        (true, Some(_)) => return Err(refused(&what, "an unmount and a mount that has failed")),
     };
     if request.node.is_some() {
-        return Err(refused(&what, "`node` and what is said of a mount on this node"));
+        return Err(refused(&what, "another node and what is said of a mount on this one"));
     }
     let volumes = &node.volumes;
     let attached = volumes.by_name(volume).map(|attached| attached.id);

@@ -88,7 +88,7 @@ async fn a_replica_is_not_closed_if_that_cannot_be_remembered() {
     let daemon = with_volume(directory.path(), &["web"]).await;
     let node = daemon.node();
     let (replica, volume) = node.disks.finished_replicas()[0];
-    let in_the_way = node.config.state.join("stopped.new");
+    let in_the_way = node.config.state.join("stopped.json");
     std::fs::create_dir(&in_the_way).unwrap();
     set_stopped(node, volume, true).await;
     let error = close_replica(node, volume, replica).await.unwrap_err();
