@@ -46,7 +46,8 @@ fn bench() -> &'static Bench {
         let runtime = runtime.expect("a runtime");
         let daemon = runtime.block_on(Daemon::start(config)).expect("the node starts");
         let running = daemon.running().clone();
-        let caller = Caller { node: NodeId(2), start: None, at: "fuzzer".into() };
+        let (name, at) = ("n2".into(), "fuzzer".into());
+        let caller = Caller { node: NodeId(2), name, start: None, at };
         // Who asks, a connection puts into each request: here it is always the same.
         let routers = [
             server::users_router(&running).layer(Extension(root())),
