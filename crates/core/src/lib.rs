@@ -43,6 +43,8 @@ mod rising_map;
 pub mod settings;
 pub mod stripe;
 pub mod time;
+#[cfg(test)]
+mod trips;
 pub mod view;
 
 pub use ids::*;

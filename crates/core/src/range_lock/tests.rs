@@ -104,3 +104,12 @@ fn two_locks_that_conflict_are_not_both_granted() {
     (locks.entries[1].blockers, locks.waiting) = (0, 0);
     locks.check_invariants();
 }
+
+#[test]
+#[should_panic(expected = "I11: ")]
+fn what_waits_is_counted() {
+    let mut locks = RangeLock::default();
+    assert!(locks.acquire(1, 0..8, Exclusive) && !locks.acquire(2, 4..12, Exclusive));
+    locks.waiting = 0;
+    locks.check_invariants();
+}

@@ -158,12 +158,6 @@ impl<P: Payload> Io<P> {
         self.requests.give_up_clearing(cx);
     }
 
-    /// A change of reservations, for tests to break.
-    #[cfg(test)]
-    pub fn clear(&mut self, number: RequestNumber, command: CommandId) {
-        self.requests.clear(number, command);
-    }
-
     /// Asks for the next cluster lock, and tells the lock manager what it does not know.
     #[inline]
     pub fn advance_cluster_locks(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {

@@ -62,11 +62,11 @@ impl MirrorPeers {
 
     /// Panics if these are not the sets of a view's mirror.
     pub fn check_invariants(&self, mirror: &MirrorView, here: NodeId) {
+        assert!(self.in_sync & !self.members == 0, "I4: who is in-sync is a member");
         let mut expected = self.clone();
         expected.update(mirror, here);
         let sets = |peers: &Self| (peers.members, peers.in_sync, peers.local);
         assert!(sets(self) == sets(&expected), "I4: the members are not those of the view");
-        assert!(self.in_sync & !self.members == 0, "I4: who is in-sync is a member");
     }
 
     /// The replicas of a set, in the order of their bits.

@@ -295,3 +295,6 @@ impl Membership {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,10 +65,7 @@ impl Scrub {
             assert!(is_kept, "I9: a range is compared, and others may write there");
         }
     }
-
-    /// The check under way, for tests to break.
-    #[cfg(test)]
-    pub fn check(&self) -> Option<&Check> {
-        self.check.as_ref()
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,3 +137,6 @@ impl Views {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

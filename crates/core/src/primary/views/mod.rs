@@ -25,8 +25,6 @@ pub(super) use self::asking::{Answer, Asking};
 pub(super) use self::change::{Grounds, finish_command};
 pub(super) use self::coordinator::Newest;
 pub(super) use self::install::Installed;
-#[cfg(test)]
-pub(super) use self::primaries::check_sources;
 
 use self::adoption::Adoption;
 use self::calls::Calls;

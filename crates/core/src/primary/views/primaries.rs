@@ -152,7 +152,10 @@ pub(super) fn evict(
 
 /// By this view the others take what a dead primary has left open from one replica of each mirror:
 /// panics if there are two that may differ.
-pub(in crate::primary) fn check_sources(view: &View) {
+pub(super) fn check_sources(view: &View) {
     let has_one = view.mirrors.iter().all(|mirror| mirror.in_sync().count() == 1);
     assert!(has_one, "V4: after a dead primary each mirror has one source");
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,3 +144,6 @@ impl FlushQueue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

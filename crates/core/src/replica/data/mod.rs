@@ -133,3 +133,6 @@ impl<P: Payload> Data<P> {
         self.operations.check_hold(token, lock, is_locking);
     }
 }
+
+#[cfg(test)]
+mod tests;

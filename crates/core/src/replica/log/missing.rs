@@ -297,3 +297,6 @@ impl Bitmap {
         self.blocks.insert(blocks);
     }
 }
+
+#[cfg(test)]
+mod tests;

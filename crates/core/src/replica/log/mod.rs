@@ -294,10 +294,4 @@ impl Log {
     pub fn stays_open(&self, slot: u8, blocks: &Range<u64>) -> bool {
         self.slots.stays_open(slot, blocks)
     }
-
-    /// The bitmaps, for tests to break.
-    #[cfg(test)]
-    pub fn forget_bitmaps(&mut self) {
-        self.missing = Missing::default();
-    }
 }

@@ -239,3 +239,6 @@ impl Rebuilds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

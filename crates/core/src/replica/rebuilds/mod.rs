@@ -446,3 +446,6 @@ fn misses_more(id: ReplicaId, old: &View, new: &View) -> bool {
         record.missing_since.is_some() && before.is_none_or(has_left)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,3 +165,6 @@ impl ClusterLock {
         Message::ClusterLock { generation, requester, number, range }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -215,3 +215,6 @@ impl Links {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,3 +33,6 @@ impl<P: Payload> Parts<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

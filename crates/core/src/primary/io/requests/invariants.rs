@@ -34,3 +34,6 @@ impl<P: Payload> Requests<P> {
         self.table.unfinished_parts()
     }
 }
+
+#[cfg(test)]
+mod tests;

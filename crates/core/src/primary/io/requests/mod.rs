@@ -126,12 +126,6 @@ impl<P: Payload> Requests<P> {
         self.exclusions.are_joining()
     }
 
-    /// A change of reservations, for tests to break.
-    #[cfg(test)]
-    pub fn clear(&mut self, number: RequestNumber, command: CommandId) {
-        self.exclusions.clear(number, command, Instant(0));
-    }
-
     /// The commands that wait until others keep out.
     pub fn commands(&self) -> impl Iterator<Item = CommandId> {
         self.exclusions.commands()

@@ -171,3 +171,6 @@ impl IntentLog {
         self.is_outdated |= closed.is_some_and(|entry| entry.named_by() <= self.made);
     }
 }
+
+#[cfg(test)]
+mod tests;

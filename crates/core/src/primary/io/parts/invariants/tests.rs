@@ -2,9 +2,10 @@
 
 use super::check_acknowledged;
 use crate::cluster::Bytes;
-use crate::primary::invariants::tests::{breaks, text_of, writing};
+use crate::primary::invariants::tests::{breaks, writing};
 use crate::primary::io::parts::part::Part;
 use crate::primary::{Informed, Primary};
+use crate::trips::trips;
 
 fn part(primary: &mut Primary<Bytes>) -> &mut Part<Bytes> {
     primary.informed().io.parts.table.values_mut().next().expect("a write is under way")
@@ -26,20 +27,6 @@ fn nothing_is_carried_out_for_a_request_that_is_over() {
 }
 
 #[test]
-fn nothing_is_withdrawn_that_a_replica_was_sent() {
-    let mut cluster = writing();
-    let now = cluster.now;
-    let primary = cluster.primary(0);
-    let number = part(primary).request();
-    let mut effects = Vec::new();
-    let cx = &mut primary.context(now, &mut effects);
-    let (io, lower) = &mut primary.informed().io();
-    let (parts, below) = &mut io.parts(lower);
-    let text = text_of(|| parts.withdraw(cx, below, number));
-    assert!(text.starts_with("I14: "), "{text}");
-}
-
-#[test]
 fn nothing_is_answered_before_the_view_is_adopted() {
     let mut cluster = writing();
     part(cluster.primary(0)).written_by(0b11);
@@ -50,6 +37,5 @@ fn nothing_is_answered_before_the_view_is_adopted() {
     };
     check(primary);
     primary.views.adoption_mut().confirm_by(primary.membership.ids());
-    let text = text_of(|| check(primary));
-    assert!(text.starts_with("V2: "), "{text}");
+    trips("V2", || check(primary));
 }

@@ -1,4 +1,7 @@
 use super::*;
+use crate::cluster::replica;
+use crate::primary::invariants::tests::{accept, writing};
+use crate::trips::trips;
 
 const DATA: Waiting = Waiting::Replica(0);
 const ERROR: RequestError = RequestError::NoData;
@@ -105,4 +108,15 @@ fn requests_fail_once_and_those_after_them_at_once() {
     suspension.check_invariants(false);
     suspension.end(NOBODY, at(7));
     assert_eq!(suspension.failing(), None);
+}
+
+#[test]
+fn nobody_waits_after_the_stated_time() {
+    let mut cluster = writing();
+    (0..2).for_each(|r| cluster.kill(replica(0, r)));
+    cluster.pass(Duration::from_secs(600));
+    let (now, primary) = (cluster.now, cluster.primary(0));
+    primary.check_invariants(now);
+    accept(primary, now);
+    trips("V6", || primary.check_invariants(now));
 }

@@ -3,7 +3,7 @@
 use crate::cluster::Bytes;
 use crate::replica::Replica;
 use crate::replica::data::operations::{DataOperation, Intent};
-use crate::replica::invariants::tests::{breaks, writing};
+use crate::replica::invariants::tests::{breaks, rebuilding, writing};
 use crate::*;
 
 /// The write that has begun, and the one that waits for its range.
@@ -36,5 +36,21 @@ fn what_could_begin_has_begun() {
     breaks("I11", writing(), |replica| {
         let action = DiskAction::Read { offset: 0, length: 4096 };
         operations(replica)[0].action = Some(action);
+    });
+}
+
+#[test]
+fn what_is_copied_is_held() {
+    breaks("B1", rebuilding(), |replica| {
+        let operations = &mut replica.data.operations;
+        let held: Vec<_> = operations.all.iter().map(|(number, _)| *number).collect();
+        held.into_iter().for_each(|number| drop(operations.end(number)));
+    });
+    breaks("B1", rebuilding(), |replica| {
+        let operations = &mut replica.data.operations;
+        for (number, held) in operations.all.iter_mut() {
+            operations.locks.release(*number, &mut Vec::new());
+            held.is_locked = false;
+        }
     });
 }

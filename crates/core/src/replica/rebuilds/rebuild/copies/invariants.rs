@@ -19,6 +19,15 @@ impl Rebuild {
         self.copies.iter().map(move |(token, copy)| (*token, copy.lock, is_locking(copy)))
     }
 
+    /// Forgets that the range of a run is held, for tests to break. Returns the run, and the link
+    /// over which its source was asked.
+    #[cfg(test)]
+    pub(in crate::replica::rebuilds) fn forget_hold(&mut self) -> (CopyToken, LinkId) {
+        self.copies.clear();
+        let token = *self.runs.keys().next().expect("a run is copied");
+        (token, self.source.link().expect("a source is asked"))
+    }
+
     /// What holds of it alone, by this view.
     pub(in crate::replica::rebuilds) fn check_invariants(&self, view: &View) {
         if let Source::Connecting(id) | Source::Opening(id, ..) | Source::Open(id, _) = self.source

@@ -1,15 +1,11 @@
 //! Each invariant of a rebuild is broken by hand, and found by its label.
 
-use crate::cluster::Cluster;
 use crate::message::CopyContent;
-use crate::replica::invariants::tests::{REBUILDING, breaks, cluster};
+use crate::replica::invariants::tests::{breaks, rebuilding};
 use crate::replica::rebuilds::rebuild::copies::{Copy, CopyPhase};
 use crate::replica::rebuilds::rebuild::{Phase, Rebuild, Source};
+use crate::view::Cause;
 use crate::*;
-
-fn rebuilding() -> (Cluster, ReplicaId) {
-    (cluster(true), REBUILDING)
-}
 
 fn breaks_of(label: &str, change: impl FnOnce(&mut Rebuild)) {
     breaks(label, rebuilding(), |replica| {
@@ -26,7 +22,25 @@ fn a_range_is_copied_when_it_is_held_and_drained() {
     breaks_of("B1", |rebuild| copy(rebuild).writing = 1);
     breaks_of("B1", |rebuild| copy(rebuild).is_let_go = true);
     breaks_of("B1", |rebuild| copy(rebuild).phase = CopyPhase::Locking);
-    breaks_of("B1", |rebuild| copy(rebuild).lock = OperationNumber(9999));
+}
+
+#[test]
+fn no_range_is_copied_twice() {
+    breaks_of("B1", |rebuild| {
+        let Copy { unit, blocks, .. } = copy(rebuild);
+        let (unit, blocks, next) = (unit.clone(), blocks.clone(), blocks.start);
+        let (phase, lock) = (CopyPhase::Locking, OperationNumber(9999));
+        let second = Copy { unit, blocks, next, lock, phase, ..*copy(rebuild) };
+        rebuild.copies.insert(CopyToken(9999), second);
+    });
+}
+
+#[test]
+fn its_source_is_in_sync() {
+    breaks("B2", rebuilding(), |replica| {
+        let source = &mut replica.views.view_mut().mirrors[0].replicas[0];
+        (source.state, source.cause) = (ReplicaState::Faulty, Cause::Medium);
+    });
 }
 
 #[test]
