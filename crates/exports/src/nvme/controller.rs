@@ -72,7 +72,9 @@ pub struct Controller {
     has_changed: bool,
     /// KATO; zero for never.
     keep_alive: Duration,
-    /// When the host gave the last sign that counts, or the controller was enabled or disabled.
+    /// When the host gave the last sign that counts (Keep Alive, a keep-alive time, Connect of a
+    /// queue for I/O), or will be answered what it waits for; or when the controller was enabled or
+    /// disabled.
     since: Instant,
 }
 
@@ -134,10 +136,18 @@ impl Controller {
         self.queues.may_add(connect.queue)
     }
 
-    /// Adds a queue for I/O.
-    fn join(&mut self, connect: &Connect) -> Result<(), Refusal> {
+    /// Adds a queue for I/O: its Connect is a sign of life.
+    fn join(&mut self, connect: &Connect, now: Instant) -> Result<(), Refusal> {
         self.may_join(connect)?;
-        self.queues.add(connect.queue)
+        self.queues.add(connect.queue)?;
+        self.since = now;
+        Ok(())
+    }
+
+    /// The host waits for a queue for I/O until then, and may have no other sign to give before:
+    /// Linux before 6.7 begins to send Keep Alive when it has its queues.
+    fn keep_waiting(&mut self, until: Instant) {
+        self.since = self.since.max(until);
     }
 
     /// The host deletes a queue for I/O by Disconnect (Base 6.4), which is to be answered before

@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use evenkeel_core::Instant;
 use evenkeel_exports::nvme::authentication::{Computation, EXPONENT_LENGTH, Fresh, Hash, Parties};
-use evenkeel_exports::nvme::command::{Connect, ConnectData};
+use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal};
 use evenkeel_exports::nvme::controller::QueueName;
 use evenkeel_exports::nvme::handshake::{self, Authenticating};
 use tokio::io::AsyncWriteExt;
@@ -101,8 +102,8 @@ async fn let_in(
     refuse: impl Fn(&str),
 ) -> Result<Option<Accepted>, String> {
     let Unproved { target, connect, .. } = unproved;
-    settle(target, stream, (connect, &unproved.data())).await;
-    match open(stream, unproved, from) {
+    let settled = settle(target, stream, (connect, &unproved.data())).await;
+    match settled.and_then(|since| open(stream, unproved, from, since)) {
         Ok(seat) => {
             let (host, host_name) = (host(&unproved.data()), unproved.parties.host.clone());
             let connection = authenticating.finish(&mut out).map_err(|e| e.to_string())?;
@@ -121,11 +122,12 @@ fn open(
     stream: &TcpStream,
     unproved: &Unproved,
     from: From,
-) -> Result<Seat, evenkeel_exports::nvme::command::Refusal> {
+    since: Instant,
+) -> Result<Seat, Refusal> {
     let Unproved { target, name, parties, connect, .. } = unproved;
     let socket = handle(stream, from)?;
     let asked = (connect, &unproved.data());
-    target.open((*name, &parties.keys), asked, core_now(), socket)?;
+    target.open((*name, &parties.keys), asked, (since, core_now()), socket)?;
     Ok(Seat { target: target.clone(), name: *name })
 }
 

@@ -34,10 +34,6 @@ use crate::seats::Source;
 
 /// How long a host may leave answers of its admin queue in the socket.
 const UNREAD: Duration = Duration::from_secs(10);
-/// How long a host that has lost an association waits at most for the end of what the volume has of
-/// that, before it gets the next one. Then that comes all the same: what comes over it is in order
-/// behind what the volume has.
-const DRAINED: Duration = Duration::from_secs(5);
 /// Bytes that are received at once.
 const PIECE: usize = 4096;
 /// Bytes of an admin queue that are given to its controller at once: one command or two, each of
@@ -144,8 +140,7 @@ async fn accept(
                 return Err(end.to_string());
             }
             Progress::Connect(connect) => {
-                settle_unproved(server, stream, &handshake, &connect).await;
-                match join(server, stream, &handshake, &connect, from) {
+                match join(server, stream, &handshake, &connect, from).await {
                     Ok(joined) => {
                         let greeted = answer(server, handshake, (joined, rest), &mut out);
                         stream.write_all(&out).await.map_err(|e| e.to_string())?;
@@ -160,41 +155,25 @@ async fn accept(
     Ok(Greeted::Left)
 }
 
-/// Settles what a host has lost that need not prove who it is; another one does so first.
-async fn settle_unproved(
-    server: &NvmeServer,
-    stream: &TcpStream,
-    handshake: &Handshake,
-    connect: &Connect,
-) {
-    let Ok(data) = handshake.data() else { return };
-    // Who asks for what there is not is refused.
-    let Ok(target) = wanted(server, &data) else { return };
-    if !target.has_keys(data.host_name) {
-        settle(&target, stream, (connect, &data)).await;
-    }
-}
-
-/// Ends what a host has lost that asks for a new controller, and waits until nothing is under way
-/// of that: a write from before must not take effect after one that comes over the new queues.
+/// Ends what a host has lost that asks for a new controller, and waits until that is gone: a write
+/// from before must not take effect after one that comes over the new queues. Returns since when
+/// the host has waited for its controller.
+///
+/// # Errors
+/// What to answer, if there will be no place for it.
 pub(super) async fn settle(
     target: &Target,
     stream: &TcpStream,
     (connect, data): (&Connect, &ConnectData<'_>),
-) {
-    if let (Ok(from), Ok(reached)) = (stream.peer_addr(), stream.local_addr()) {
-        target.supersede((connect, data), (from.ip(), reached));
-    }
-    // All queues of a controller wait no longer together than its first one alone.
-    let since = match connect.queue {
-        0 => core_now(),
-        _ => target.since(data.controller).unwrap_or_else(core_now),
-    };
-    let patience = DRAINED.saturating_sub(core_now().since(since));
+) -> Result<Instant, Refusal> {
+    let addresses = stream.peer_addr().ok().zip(stream.local_addr().ok());
+    let addresses = addresses.map(|(from, reached)| (from.ip(), reached));
+    let wait = target.settle((connect, data), addresses, core_now())?;
     let mut changes = target.changes();
-    let drained = async { while target.is_draining(data) && changes.changed().await.is_ok() {} };
+    let drained = async { while target.is_ending(data) && changes.changed().await.is_ok() {} };
     // After this time it is let in all the same.
-    let _ = timeout(patience, drained).await;
+    let _ = timeout(wait.until.since(core_now()), drained).await;
+    Ok(wait.since)
 }
 
 /// Waits for bytes of the host. Returns false if it has left.
@@ -226,8 +205,9 @@ fn answer(
     }
 }
 
-/// Makes a connection the queue that its host asks for, or says what that has to prove first.
-fn join(
+/// Makes a connection the queue that its host asks for, once what that has lost is settled, or says
+/// what it has to prove first.
+async fn join(
     server: &NvmeServer,
     stream: &TcpStream,
     handshake: &Handshake,
@@ -239,11 +219,18 @@ fn join(
         server.say_refused(from, data.host_name, data.subsystem, why);
         refusal
     };
+    let because = |refusal| refused((refusal, reason(refusal)));
+    let target = wanted(server, &data).map_err(refused)?;
+    let since = match target.has_keys(data.host_name) {
+        // It proves first who it is.
+        true => core_now(),
+        false => settle(&target, stream, (connect, &data)).await.map_err(because)?,
+    };
+    // Meanwhile another export may have taken the place of this one.
     let target = wanted(server, &data).map_err(refused)?;
     let socket = handle(stream, from)?;
-    let connected = target.connect((connect, &data), core_now(), socket);
-    let connected = connected.map_err(|refusal| refused((refusal, reason(refusal))))?;
-    Ok(match connected {
+    let connected = target.connect((connect, &data), (since, core_now()), socket);
+    Ok(match connected.map_err(because)? {
         Connected::Queue(name) => {
             Joined::Queue(Seat { target, name }, host(&data), data.host_name.to_owned())
         }

@@ -5,11 +5,12 @@
 //! then, once nothing of it is under way in the volume
 //! (`docs/decisions/0080-an-nvme-queue-ends-after-what-it-began.md`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use evenkeel_api::types::NvmeHost;
 use evenkeel_core::view::Reservations;
@@ -37,6 +38,10 @@ use crate::seats::{Evictions, Source};
 pub const MAX_CONNECTIONS: usize = 256;
 /// Hosts that discover at once; for more, others give way. Each may have 1 MiB on its way.
 const MAX_DISCOVERING: usize = 128;
+/// How long a host that has lost an association waits at most for the end of what the volume has of
+/// that, before it gets the next one, with all queues that it asks for meanwhile. Then they come
+/// all the same: what comes over them is in order behind what the volume has.
+const DRAINED: Duration = Duration::from_secs(5);
 /// FR.
 const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 
@@ -74,6 +79,15 @@ struct Inner {
 
 /// The keys of hosts, by their names.
 pub type HostKeys = BTreeMap<String, Arc<Keys>>;
+
+/// How long a Connect waits for the end of what its host has lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// Since when the host waits for this controller.
+    pub since: Instant,
+    /// Until then at most.
+    pub until: Instant,
+}
 
 /// What a Connect has led to.
 #[derive(Debug)]
@@ -113,7 +127,7 @@ struct Queue {
     from: SocketAddr,
     /// The address of this node that its host uses.
     reached: Option<SocketAddr>,
-    /// When it became one.
+    /// Since when its host has waited for its controller.
     since: Instant,
     /// In the order in which they came.
     number: u64,
@@ -220,34 +234,37 @@ impl Target {
     }
 
     /// Makes a connection the queue that its host asks for, or says what its host has to prove
-    /// first; `socket` is another handle of it.
+    /// first; `socket` is another handle of it. `since`: see [`Wait`].
     ///
     /// # Errors
     /// What to answer instead.
     pub fn connect(
         &self,
         (connect, data): (&Connect, &ConnectData<'_>),
-        now: Instant,
+        (since, now): (Instant, Instant),
         (socket, from): (TcpStream, SocketAddr),
     ) -> Result<Connected, Refusal> {
         let mut inner = self.lock();
         if inner.queues.len() >= MAX_CONNECTIONS {
             return Err(Status::ControllerBusy.into());
         }
+        let reached = socket.local_addr().ok();
+        let lost = reached.map(|reached| inner.lost(data, (from.ip(), reached)));
+        let is_lost = |controller| lost.as_ref().is_some_and(|lost| lost.contains(&controller));
         // Nobody gives way for what is refused.
-        let name = inner.subsystem.offer(connect, data)?;
+        let name = inner.subsystem.offer(connect, data, is_lost)?;
         if let Some(keys) = inner.keys.get(data.host_name).cloned() {
             let (host, subsystem) = (data.host_name.to_owned(), self.name.clone());
             return Ok(Connected::Unproved(name, Parties { host, subsystem, keys }));
         }
         inner.make_room(data.host_name)?;
         inner.subsystem.open(name, connect, data, now)?;
-        inner.insert(name, (socket, from), now);
+        inner.insert(name, (socket, from), since);
         Ok(Connected::Queue(name))
     }
 
     /// Makes a connection the queue that it was to become: its host has proved that it has these
-    /// keys.
+    /// keys. `since`: see [`Wait`].
     ///
     /// # Errors
     /// What to answer instead, if there is no place for it any more, or other keys count by now.
@@ -255,7 +272,7 @@ impl Target {
         &self,
         (name, keys): (QueueName, &Arc<Keys>),
         (connect, data): (&Connect, &ConnectData<'_>),
-        now: Instant,
+        (since, now): (Instant, Instant),
         (socket, from): (TcpStream, SocketAddr),
     ) -> Result<(), Refusal> {
         let mut inner = self.lock();
@@ -266,7 +283,7 @@ impl Target {
             return Err(Status::ConnectHost.into());
         }
         inner.subsystem.open(name, connect, data, now)?;
-        inner.insert(name, (socket, from), now);
+        inner.insert(name, (socket, from), since);
         Ok(())
     }
 
@@ -404,37 +421,57 @@ impl Target {
         self.lock().keys.contains_key(host)
     }
 
-    /// A host asks for a new controller, and is who it says. Ends those that it had between the
-    /// same addresses: it has lost their connections, though their ends need not have been seen
-    /// here. What it had sent over them and nobody has read is not begun any more.
-    pub fn supersede(
+    /// A host asks for a queue, and is who it says: how long it waits for that. If it asks for a
+    /// new controller it has lost those that it had between the same addresses, and these end. Its
+    /// keep-alive time does not run while it waits for a queue for I/O.
+    ///
+    /// # Errors
+    /// What to answer at once, if there will be no place for it: then nothing ends.
+    pub fn settle(
         &self,
         (connect, data): (&Connect, &ConnectData<'_>),
-        (from, reached): (IpAddr, SocketAddr),
-    ) {
-        if self.volume.is_none() || !self.lock().subsystem.may_ask(connect, data) {
-            return;
+        addresses: Option<(IpAddr, SocketAddr)>,
+        now: Instant,
+    ) -> Result<Wait, Refusal> {
+        if connect.queue == 0 {
+            if let (Some(_), Some(addresses)) = (self.volume, addresses) {
+                self.supersede((connect, data), addresses)?;
+            }
+            return Ok(Wait { since: now, until: now + DRAINED });
         }
-        self.change(|inner| {
-            let Inner { subsystem, queues, .. } = inner;
-            subsystem.supersede(data, |controller| {
-                let admin = queues.get(&QueueName { controller, queue: 0 });
-                admin.is_some_and(|admin| admin.is_between(from, reached))
-            });
-        });
+        let mut inner = self.lock();
+        let admin = inner.queues.get(&QueueName { controller: data.controller, queue: 0 });
+        let since = admin.map_or(now, |admin| admin.since);
+        let until = now.max(since + DRAINED);
+        let is_waiting = inner.subsystem.is_ending(data);
+        inner.subsystem.keep_waiting(connect, data, if is_waiting { until } else { now });
+        Ok(Wait { since, until })
     }
 
-    /// When the admin queue of a controller became one.
-    #[must_use]
-    pub fn since(&self, controller: u16) -> Option<Instant> {
-        let admin = QueueName { controller, queue: 0 };
-        self.lock().queues.get(&admin).map(|queue| queue.since)
+    /// Ends the controllers that a host has lost, though their ends need not have been seen here.
+    /// What it had sent over their connections and nobody has read is not begun any more.
+    fn supersede(
+        &self,
+        (connect, data): (&Connect, &ConnectData<'_>),
+        addresses: (IpAddr, SocketAddr),
+    ) -> Result<(), Refusal> {
+        let mut inner = self.lock();
+        let lost = inner.lost(data, addresses);
+        if lost.is_empty() {
+            return Ok(());
+        }
+        inner.has_room((connect, data), &lost)?;
+        inner.subsystem.supersede(data, |controller| lost.contains(&controller));
+        inner.close();
+        drop(inner);
+        self.changed.send_replace(());
+        Ok(())
     }
 
-    /// Whether commands are under way of an association that this host has lost.
+    /// Whether an association of this host has ended, and its queues are not all gone.
     #[must_use]
-    pub fn is_draining(&self, data: &ConnectData<'_>) -> bool {
-        self.lock().subsystem.is_draining(data)
+    pub fn is_ending(&self, data: &ConnectData<'_>) -> bool {
+        self.lock().subsystem.is_ending(data)
     }
 
     /// The host deletes a queue for I/O. It is told so on the same connection, which ends by itself
@@ -585,6 +622,32 @@ fn pass_aborts_on(controller: &mut Controller, queues: &BTreeMap<QueueName, Queu
 }
 
 impl Inner {
+    /// The controllers that this host had between the same addresses.
+    fn lost(&self, data: &ConnectData<'_>, (from, reached): (IpAddr, SocketAddr)) -> BTreeSet<u16> {
+        let is_lost = |controller: &u16| {
+            let admin = self.queues.get(&QueueName { controller: *controller, queue: 0 });
+            admin.is_some_and(|admin| admin.is_between(from, reached))
+        };
+        self.subsystem.of_host(data).filter(is_lost).collect()
+    }
+
+    /// Looks whether there is a place for a new controller once those are gone that are lost. While
+    /// others of this host end, and have commands under way, that may take long: then all count.
+    fn has_room(
+        &self,
+        (connect, data): (&Connect, &ConnectData<'_>),
+        lost: &BTreeSet<u16>,
+    ) -> Result<(), Refusal> {
+        let is_quick = !self.subsystem.is_draining(data);
+        let goes = |controller| is_quick && lost.contains(&controller);
+        self.subsystem.may_create(connect, data, goes)?;
+        let stay = self.queues.keys().filter(|name| !goes(name.controller)).count();
+        if stay >= MAX_CONNECTIONS {
+            return Err(Status::ControllerBusy.into());
+        }
+        Ok(())
+    }
+
     fn insert(&mut self, name: QueueName, (socket, from): (TcpStream, SocketAddr), since: Instant) {
         let number = self.connected;
         self.connected += 1;

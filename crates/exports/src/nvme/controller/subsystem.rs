@@ -132,14 +132,14 @@ impl Subsystem {
         data: &ConnectData<'_>,
         now: Instant,
     ) -> Result<QueueName, Refusal> {
-        let name = self.offer(connect, data)?;
+        let name = self.offer(connect, data, |_| false)?;
         self.open(name, connect, data, now)?;
         Ok(name)
     }
 
     /// The queue that a connection would become by this Connect. Who has to prove first who it is
     /// gets no more than this name: a controller's place, and a queue's, are for those who have
-    /// done so.
+    /// done so. The host's controllers for which `is_lost` are to end by then, and don't count.
     ///
     /// # Errors
     /// As those of [`Subsystem::connect`].
@@ -147,11 +147,13 @@ impl Subsystem {
         &mut self,
         connect: &Connect,
         data: &ConnectData<'_>,
+        is_lost: impl Fn(u16) -> bool,
     ) -> Result<QueueName, Refusal> {
         self.admit(connect, data)?;
         let controller = match connect.queue {
             0 => {
-                let identifier = self.identify(data)?;
+                self.may_have_another(data, is_lost)?;
+                let identifier = self.free().ok_or(Status::ControllerBusy)?;
                 self.next = identifier + 1;
                 identifier
             }
@@ -178,7 +180,7 @@ impl Subsystem {
         self.admit(connect, data)?;
         match connect.queue {
             0 => self.create(name.controller, connect, data, now),
-            _ => self.joinable(data)?.join(connect),
+            _ => self.joinable(data)?.join(connect, now),
         }
     }
 
@@ -200,16 +202,20 @@ impl Subsystem {
         Ok(())
     }
 
-    /// An identifier for a new controller of this host, if it may have one more.
-    fn identify(&self, data: &ConnectData<'_>) -> Result<u16, Refusal> {
+    /// Looks whether this host may have one more controller than those that are not lost.
+    fn may_have_another(
+        &self,
+        data: &ConnectData<'_>,
+        is_lost: impl Fn(u16) -> bool,
+    ) -> Result<(), Refusal> {
         if data.controller != DYNAMIC {
             return Err(Refusal::in_data(ConnectData::CONTROLLER_FIELD));
         }
-        let has = self.controllers.values().filter(|controller| controller.host().is(data));
-        if has.count() >= usize::from(self.limits.controllers) {
+        let has = self.of_host(data).filter(|identifier| !is_lost(*identifier)).count();
+        if has >= usize::from(self.limits.controllers) {
             return Err(Status::ControllerBusy.into());
         }
-        Ok(self.free().ok_or(Status::ControllerBusy)?)
+        Ok(())
     }
 
     fn create(
@@ -219,7 +225,7 @@ impl Subsystem {
         data: &ConnectData<'_>,
         now: Instant,
     ) -> Result<(), Refusal> {
-        self.identify(data)?;
+        self.may_have_another(data, |_| false)?;
         if self.controllers.contains_key(&identifier) {
             return Err(Status::ControllerBusy.into());
         }
@@ -251,6 +257,13 @@ impl Subsystem {
         Ok(controller)
     }
 
+    /// Whether a controller of this host has ended, and its queues are not all gone.
+    #[must_use]
+    pub fn is_ending(&self, data: &ConnectData<'_>) -> bool {
+        let mut of_host = self.controllers.values().filter(|controller| controller.host().is(data));
+        of_host.any(Controller::has_ended)
+    }
+
     /// Whether commands are under way of a controller of this host that has ended.
     #[must_use]
     pub fn is_draining(&self, data: &ConnectData<'_>) -> bool {
@@ -259,11 +272,40 @@ impl Subsystem {
         of_host.any(|controller| controller.has_ended() && controller.has_io())
     }
 
-    /// Whether a host may ask for a new controller by this Connect, as far as that does not depend
-    /// on those that there are.
-    #[must_use]
-    pub fn may_ask(&self, connect: &Connect, data: &ConnectData<'_>) -> bool {
-        connect.queue == 0 && data.controller == DYNAMIC && self.admit(connect, data).is_ok()
+    /// The identifiers of this host's controllers, also of those that have ended.
+    pub fn of_host(&self, data: &ConnectData<'_>) -> impl Iterator<Item = u16> {
+        let of_host = self.controllers.values().filter(|controller| controller.host().is(data));
+        of_host.map(Controller::identifier)
+    }
+
+    /// Looks whether a host may have a new controller by this Connect, once those of its own are
+    /// gone for which `is_lost`.
+    ///
+    /// # Errors
+    /// As those of [`Subsystem::connect`].
+    pub fn may_create(
+        &self,
+        connect: &Connect,
+        data: &ConnectData<'_>,
+        is_lost: impl Fn(u16) -> bool,
+    ) -> Result<(), Refusal> {
+        self.admit(connect, data)?;
+        self.may_have_another(data, &is_lost)?;
+        if self.free().is_none() && !self.of_host(data).any(is_lost) {
+            return Err(Status::ControllerBusy.into());
+        }
+        Ok(())
+    }
+
+    /// A host waits until then at most for the queue for I/O that it asks for by this Connect. It
+    /// counts as silent from then on at the earliest.
+    pub fn keep_waiting(&mut self, connect: &Connect, data: &ConnectData<'_>, until: Instant) {
+        if self.admit(connect, data).is_ok()
+            && let Ok(controller) = self.joinable(data)
+            && controller.may_join(connect).is_ok()
+        {
+            controller.keep_waiting(until);
+        }
     }
 
     /// Ends the controllers of this host for which `is_lost`: it has lost their associations.

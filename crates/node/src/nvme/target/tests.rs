@@ -1,3 +1,5 @@
+mod connecting;
+
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -55,12 +57,12 @@ fn connect(target: &Target, host: &str) -> Result<(TcpStream, TcpStream, QueueNa
     let subsystem = names::subsystem(VOLUME);
     let data =
         ConnectData { host: [1; 16], controller: 0xffff, subsystem: &subsystem, host_name: host };
-    match target.connect((&connect, &data), NOW, (socket, from))? {
+    match target.connect((&connect, &data), (NOW, NOW), (socket, from))? {
         Connected::Queue(name) => Ok((end, kept, name)),
         Connected::Unproved(name, parties) => {
             let socket = kept.try_clone().unwrap();
             let proved = (name, &parties.keys);
-            target.open(proved, (&connect, &data), NOW, (socket, from))?;
+            target.open(proved, (&connect, &data), (NOW, NOW), (socket, from))?;
             Ok((end, kept, name))
         }
     }
@@ -138,7 +140,8 @@ fn discover_as(
     };
     let subsystem = Subsystem::DISCOVERY;
     let data = ConnectData { host: identifier, controller: 0xffff, subsystem, host_name: host };
-    let connected = discovery.connect((&connect, &data), NOW, (socket, (from, 999).into()))?;
+    let connected =
+        discovery.connect((&connect, &data), (NOW, NOW), (socket, (from, 999).into()))?;
     let Connected::Queue(name) = connected else { panic!("{connected:?}") };
     Ok((end, name))
 }
@@ -264,15 +267,15 @@ fn who_proves_what_counts_no_more_gets_in_no_more() {
     let asked = (&connect, &data);
     let (_end, (socket, from)) = connection();
     let again = || (socket.try_clone().unwrap(), from);
-    let connected = target.connect(asked, NOW, again()).unwrap();
+    let connected = target.connect(asked, (NOW, NOW), again()).unwrap();
     let Connected::Unproved(name, parties) = connected else { panic!("{connected:?}") };
     assert_eq!((parties.host.as_str(), parties.subsystem), (HOST, subsystem.clone()));
     assert!(target.is_idle() && target.hosts().is_empty(), "it takes no place");
     permit_by(&target, HOST, &keys(2));
-    let late = target.open((name, &parties.keys), asked, NOW, again());
+    let late = target.open((name, &parties.keys), asked, (NOW, NOW), again());
     assert_eq!(late, Err(Status::ConnectHost.into()));
     permit_by(&target, HOST, &before);
-    target.open((name, &parties.keys), asked, NOW, again()).unwrap();
+    target.open((name, &parties.keys), asked, (NOW, NOW), again()).unwrap();
     assert_eq!(target.hosts().len(), 1);
 }
 

@@ -101,11 +101,17 @@ async fn an_unread_write_of_a_lost_association_has_no_effect_after_newer_ones() 
 
     let (_new_admin, _, mut new, _) = connected(&address, &subsystem).await;
     let newer = new.begin_write(0, &pattern(3), block_size).await;
-    // By now it waits in the volume.
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    new.begin_write(8192, &pattern(4), block_size).await;
+    // Of the old queue there is one at most: so the first one of the new queue is in the volume.
+    under_way(&nodes[0], 2).await;
     nodes[1].restart().await;
-    let (answered, answer) = new.answer().await.unwrap();
-    assert_eq!((answered, answer.status), (newer, 0));
+    let answer = loop {
+        let (answered, answer) = new.answer().await.unwrap();
+        if answered == newer {
+            break answer;
+        }
+    };
+    assert_eq!(answer.status, 0);
     // Until nothing comes over the old one any more.
     while let Ok((answered, _)) = old.answer().await {
         if answered == unread {

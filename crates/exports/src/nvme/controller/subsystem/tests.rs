@@ -191,11 +191,11 @@ fn who_has_proved_nothing_takes_no_place() {
     let (admin, io) = (connect(0, 32), connect(1, 32));
     let new = of("nqn.a", 0xffff);
     // However many ask: nothing is taken, and names go round.
-    let first = subsystem.offer(&admin, &new).unwrap();
+    let first = subsystem.offer(&admin, &new, |_| false).unwrap();
     for _ in 1..Identifiers::EACH {
-        assert_ne!(subsystem.offer(&admin, &new).unwrap(), first);
+        assert_ne!(subsystem.offer(&admin, &new, |_| false).unwrap(), first);
     }
-    assert_eq!(subsystem.offer(&admin, &new).unwrap(), first);
+    assert_eq!(subsystem.offer(&admin, &new, |_| false).unwrap(), first);
     assert_eq!(subsystem.controllers().count(), 0);
     // The name is of who proves it first.
     subsystem.open(first, &admin, &new, NOW).unwrap();
@@ -206,13 +206,13 @@ fn who_has_proved_nothing_takes_no_place() {
     let controller = subsystem.controller(first.controller).unwrap();
     controller.properties.set(0x14, false, 0x0046_0001).unwrap();
     let own = of("nqn.a", first.controller);
-    let queue = subsystem.offer(&io, &own).unwrap();
-    assert_eq!(subsystem.offer(&io, &own).unwrap(), queue, "it is still free");
+    let queue = subsystem.offer(&io, &own, |_| false).unwrap();
+    assert_eq!(subsystem.offer(&io, &own, |_| false).unwrap(), queue, "it is still free");
     subsystem.open(queue, &io, &own, NOW).unwrap();
     assert_eq!(subsystem.open(queue, &io, &own, NOW), Err(Status::Sequence.into()));
-    assert_eq!(subsystem.offer(&io, &own), Err(Status::Sequence.into()));
+    assert_eq!(subsystem.offer(&io, &own, |_| false), Err(Status::Sequence.into()));
     // Whoever isn't permitted any more gets nothing by an old name.
-    let late = subsystem.offer(&admin, &new).unwrap();
+    let late = subsystem.offer(&admin, &new, |_| false).unwrap();
     subsystem.permit(Hosts::named(["nqn.b".to_owned()]));
     assert_eq!(subsystem.open(late, &admin, &new, NOW), Err(Status::ConnectHost.into()));
 }
@@ -240,6 +240,58 @@ fn what_a_host_has_lost_is_under_way_until_its_queues_are_gone() {
     subsystem.gone(QueueName { controller: identifier, queue: 0 });
     assert!(subsystem.controller(identifier).unwrap().has_ended());
     assert!(subsystem.is_draining(&a) && !subsystem.is_draining(&b));
+    assert!(subsystem.is_ending(&a) && !subsystem.is_ending(&b));
     subsystem.gone(QueueName { controller: identifier, queue: 1 });
-    assert!(!subsystem.is_draining(&a));
+    assert!(!subsystem.is_draining(&a) && !subsystem.is_ending(&a));
+    // An admin queue alone carries nothing out.
+    let identifier = create(&mut subsystem, "nqn.a").unwrap();
+    subsystem.controller(identifier).unwrap().end();
+    assert!(!subsystem.is_draining(&a) && subsystem.is_ending(&a));
+}
+
+/// Linux before 6.7 sends Keep Alive once it has all queues for I/O, each of which may have to
+/// wait.
+#[test]
+fn a_host_that_connects_its_queues_is_not_silent() {
+    let time = Duration::from_secs(5);
+    let at = |seconds| NOW + Duration::from_secs(seconds);
+    let mut subsystem = subsystem();
+    let identifier = enabled(&mut subsystem, "nqn.a");
+    let own = of("nqn.a", identifier);
+    let expires = |subsystem: &Subsystem| subsystem.expires().unwrap();
+    assert_eq!(expires(&subsystem), NOW + time);
+    subsystem.keep_waiting(&connect(1, 32), &own, at(4));
+    assert_eq!(expires(&subsystem), at(4) + time, "it waits for this side");
+    subsystem.keep_waiting(&connect(2, 32), &own, at(3));
+    assert_eq!(expires(&subsystem), at(4) + time, "and for the other one");
+    subsystem.connect(&connect(1, 32), &own, at(2)).unwrap();
+    assert_eq!(expires(&subsystem), at(2) + time, "it is answered");
+    // What is refused is no sign of life, nor is what another host asks for.
+    let refused = [(1, own, at(9)), (17, own, at(9)), (2, of("nqn.b", identifier), at(9))];
+    for (queue, data, until) in refused {
+        subsystem.keep_waiting(&connect(queue, 32), &data, until);
+        assert!(subsystem.connect(&connect(queue, 32), &data, until).is_err());
+    }
+    assert_eq!(expires(&subsystem), at(2) + time);
+    subsystem.expire(at(2) + time);
+    assert!(subsystem.controller(identifier).unwrap().has_ended());
+}
+
+#[test]
+fn what_a_host_has_lost_is_not_in_its_way() {
+    let mut subsystem = subsystem();
+    let new = of("nqn.a", 0xffff);
+    let all: Vec<u16> = (0..8).map(|_| create(&mut subsystem, "nqn.a").unwrap()).collect();
+    assert_eq!(subsystem.of_host(&new).collect::<Vec<_>>(), all);
+    let mut ask = |lost: Option<u16>| {
+        let is_lost = |identifier| Some(identifier) == lost;
+        let may_create = subsystem.may_create(&connect(0, 32), &new, is_lost);
+        assert_eq!(subsystem.offer(&connect(0, 32), &new, is_lost).map(drop), may_create);
+        may_create
+    };
+    assert_eq!(ask(None), Err(Status::ControllerBusy.into()));
+    assert_eq!(ask(Some(all[3])), Ok(()));
+    assert_eq!(ask(Some(9999)), Err(Status::ControllerBusy.into()));
+    // It takes its place when it is gone.
+    assert_eq!(create(&mut subsystem, "nqn.a"), Err(Status::ControllerBusy.into()));
 }
