@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
 use evenkeel_exports::nvme::authentication::{SECRET_LENGTH, Secret};
+use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
 
+use super::connecting::{DRAINED, MAX_DISCOVERING, Wait};
 use super::*;
 
 const NOW: Instant = Instant(1);
