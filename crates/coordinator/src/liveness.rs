@@ -1,9 +1,10 @@
 //! For how long each node has been silent, and so which ones are dead.
 //!
-//! Silence counts only while the coordinator listens: not while it is down, nor while it is frozen,
-//! nor while its store fails, when nothing that nodes send can be noted. It stores its count for
-//! each silent node, so that it, or another coordinator that takes over, continues the count after
-//! a restart. After each start every node has some time to send something before it can be dead.
+//! Silence counts only while the coordinator [listens](listening): not while it is down, nor while
+//! it is frozen, nor while its store fails, when not all that nodes send can be noted. It stores
+//! its count for each silent node, so that it, or another coordinator that takes over, continues
+//! the count after a restart. After each start, and after each long failure of its store, every
+//! node has some time to send something before it can be dead.
 //!
 //! Where several coordinators share a store, each may receive heartbeats of other nodes. The one
 //! that receives something from a node deletes that node's entry before it answers. So there a node
@@ -15,12 +16,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use self::listening::Listening;
 use crate::moment::Moment;
 
-/// How long every node has after a start to be heard: heartbeats come each second.
+mod listening;
+
+/// How long every node has to be heard after a start, or after the store has failed for long:
+/// heartbeats come each second.
 const GRACE: Duration = Duration::from_millis(2500);
-/// The most that counts between two looks: between more the coordinator did not listen.
-const MAX_STEP: Duration = Duration::from_secs(2);
 /// How many times a node has to be heard, within [`GRACE`] after the coordinator stood still,
 /// before it is known to be alive: what it sent last before it died may have waited to be read.
 const PROOF: u32 = 2;
@@ -95,16 +98,8 @@ pub struct Liveness {
     /// The most that is stored.
     max_stored: Duration,
     is_shared: bool,
-    looked_at: Duration,
-    /// For how long the coordinator has listened since its start.
-    listened: Duration,
-    /// When the store answered last, and for how long the coordinator had listened then.
-    answered: (Duration, Duration),
-    /// It has not answered since.
-    is_store_failing: bool,
+    clock: Listening,
     saved_at: Duration,
-    /// When the coordinator went on after it had stood still.
-    resumed: Option<Duration>,
     nodes: BTreeMap<String, Known>,
     stored: BTreeMap<String, Stored>,
     /// Nodes and milliseconds of a save that is under way.
@@ -134,12 +129,8 @@ impl Liveness {
             expiry,
             max_stored: expiry.saturating_sub(standing),
             is_shared,
-            looked_at: now.steady,
-            listened: Duration::ZERO,
-            answered: (now.steady, Duration::ZERO),
-            is_store_failing: false,
-            saved_at: Duration::ZERO,
-            resumed: None,
+            clock: Listening::new(now.steady, expiry),
+            saved_at: now.steady,
             nodes,
             stored: stored.collect(),
             storing: BTreeMap::new(),
@@ -148,53 +139,54 @@ impl Liveness {
 
     /// Time has passed. All that is asked of it is about the last moment told here.
     pub fn advance(&mut self, now: Moment) {
-        let step = now.steady.saturating_sub(self.looked_at);
-        if step >= self.max_pause() {
-            self.resumed = Some(now.steady);
-        }
-        self.listened += step.min(MAX_STEP);
-        self.looked_at = self.looked_at.max(now.steady);
+        self.clock.advance(now.steady);
     }
 
-    /// The store answers, until the last moment that was reported here. If it had failed before,
-    /// the time of that does not count.
+    /// The store answers, until the last moment that was reported here. If it had not before, the
+    /// time of that does not count.
     pub fn store_answered(&mut self) {
-        if std::mem::take(&mut self.is_store_failing) {
-            self.take_back();
-        }
-        self.answered = (self.looked_at, self.listened);
+        self.clock.store_answered();
     }
 
     /// It does not. So what nodes have sent since it last did is not known.
     pub fn store_failed(&mut self) {
-        self.is_store_failing = true;
-        self.take_back();
+        self.clock.store_failed();
     }
 
-    /// Nothing was listened to since the store last answered.
-    fn take_back(&mut self) {
-        let (at, listened) = self.answered;
-        self.listened = self.listened.min(listened);
-        if self.looked_at.saturating_sub(at) >= self.max_pause() {
-            self.resumed = Some(self.looked_at);
-        }
+    /// A commit has succeeded: the store works.
+    pub fn committed(&mut self) {
+        self.clock.committed();
     }
 
-    /// Less than this lets nobody be called alive for much longer than the expiry time.
-    fn max_pause(&self) -> Duration {
-        MAX_STEP.max(self.expiry / 2)
+    /// A commit has failed, or is in doubt. Until one succeeds nothing counts, though the store may
+    /// answer what it is asked: no start of a node can be admitted.
+    pub fn commit_failed(&mut self) {
+        self.clock.commit_failed();
+    }
+
+    /// Whether the last commit has failed.
+    #[must_use]
+    pub const fn do_commits_fail(&self) -> bool {
+        self.clock.do_commits_fail()
+    }
+
+    /// Whether it is time to try whether they still do.
+    #[must_use]
+    pub fn is_trial_due(&self) -> bool {
+        self.clock.is_trial_due()
     }
 
     /// Something was received from a node.
     pub fn heard(&mut self, node: &str, now: Moment) {
         self.advance(now);
-        let may_be_old = self.resumed.is_some_and(|at| now.steady < at + GRACE);
+        let resumed = self.clock.resumed();
+        let may_be_old = resumed.is_some_and(|at| now.steady < at + GRACE);
         let proved = self.nodes.get(node).map(|known| known.proved).unwrap_or_default();
-        let before = if proved.resumed == self.resumed { proved.times } else { 0 };
+        let before = if proved.resumed == resumed { proved.times } else { 0 };
         let times = before.saturating_add(1);
         let at = if may_be_old && times < PROOF { proved.at } else { Some(now) };
-        let proved = Proved { at, resumed: self.resumed, times };
-        let known = Known { heard: Heard::At(self.listened, now), proved };
+        let proved = Proved { at, resumed, times };
+        let known = Known { heard: Heard::At(self.clock.listened(), now), proved };
         self.nodes.insert(node.to_owned(), known);
     }
 
@@ -211,7 +203,7 @@ impl Liveness {
 
     /// A node has joined through another coordinator: it is counted from now on.
     pub fn count(&mut self, node: &str) {
-        let from_now = Known::silent(self.listened, Duration::ZERO);
+        let from_now = Known::silent(self.clock.listened(), Duration::ZERO);
         self.nodes.entry(node.to_owned()).or_insert(from_now);
     }
 
@@ -241,14 +233,17 @@ impl Liveness {
     /// coordinator did not stand still.
     #[must_use]
     pub fn is_alive(&self, node: &str) -> bool {
-        let is_since = |at: Moment| self.resumed.is_none_or(|resumed| at.steady >= resumed);
-        self.last_proved(node).is_some_and(is_since) && self.may_live(node)
+        let is_since = |at: Moment| self.clock.resumed().is_none_or(|resumed| at.steady >= resumed);
+        // What does not count as silence has passed all the same.
+        let is_recent = |at: Moment| self.clock.looked_at().saturating_sub(at.steady) < self.expiry;
+        let proved = self.last_proved(node);
+        proved.is_some_and(|at| is_since(at) && is_recent(at)) && self.may_live(node)
     }
 
     /// Whether it may live: it was heard within the expiry time, or had no time yet to be.
     #[must_use]
     pub fn may_live(&self, node: &str) -> bool {
-        let has_had_time = self.listened >= GRACE.min(self.expiry);
+        let has_had_time = self.clock.listened_anew() >= GRACE.min(self.expiry);
         !has_had_time || self.silent(node) < self.expiry
     }
 
@@ -259,7 +254,7 @@ impl Liveness {
         let stored = self.stored.get(node);
         if self.is_shared {
             return stored.is_some_and(|stored| {
-                let stood = self.listened.saturating_sub(stored.since);
+                let stood = self.clock.listened().saturating_sub(stored.since);
                 Some(stored.entry) == found && stood >= GRACE
             });
         }
@@ -272,15 +267,15 @@ impl Liveness {
     #[must_use]
     pub fn remaining(&self, node: &str) -> Duration {
         let until_dead = self.expiry.saturating_sub(self.silent(node));
-        until_dead.max(GRACE.min(self.expiry).saturating_sub(self.listened))
+        until_dead.max(GRACE.min(self.expiry).saturating_sub(self.clock.listened_anew()))
     }
 
     /// Whether it is time to store what was counted. If so, the caller stores it.
     pub fn take_due(&mut self, now: Moment) -> bool {
         self.advance(now);
-        let is_due = self.listened >= self.saved_at + SAVE_PERIOD;
+        let is_due = self.clock.looked_at() >= self.saved_at + SAVE_PERIOD;
         if is_due {
-            self.saved_at = self.listened;
+            self.saved_at = self.clock.looked_at();
         }
         is_due
     }
@@ -312,19 +307,20 @@ impl Liveness {
     /// This is about to be stored.
     pub fn begin_saving(&mut self, saving: &Saving) {
         self.storing.clone_from(&saving.put);
+        self.clock.note_trial();
     }
 
     /// It was, and this is what the store said before of the others.
     pub fn saved(&mut self, saving: &Saving, found: &BTreeMap<String, Entry>) {
         for node in &saving.heard_elsewhere {
             self.stored.remove(node);
-            self.nodes.insert(node.clone(), Known::silent(self.listened, Duration::ZERO));
+            self.nodes.insert(node.clone(), Known::silent(self.clock.listened(), Duration::ZERO));
         }
         let own = |milliseconds: u64| Entry { milliseconds, revision: None };
         let mut entries = found.clone();
         entries.extend(saving.put.iter().map(|(node, silent)| (node.clone(), own(*silent))));
         entries.retain(|node, _| !saving.delete.contains(node));
-        let listened = self.listened;
+        let listened = self.clock.listened();
         let before = std::mem::take(&mut self.stored);
         let stored = entries.into_iter().map(|(node, entry)| {
             let same = before.get(&node).filter(|stored| stored.entry == entry);
@@ -337,9 +333,11 @@ impl Liveness {
 
     fn silent(&self, node: &str) -> Duration {
         match self.nodes.get(node).map(|known| known.heard) {
-            Some(Heard::At(at, _)) => self.listened.saturating_sub(at),
-            Some(Heard::Before(since, silent)) => silent + self.listened.saturating_sub(since),
-            None => self.listened,
+            Some(Heard::At(at, _)) => self.clock.listened().saturating_sub(at),
+            Some(Heard::Before(since, silent)) => {
+                silent + self.clock.listened().saturating_sub(since)
+            }
+            None => self.clock.listened(),
         }
     }
 }

@@ -10,6 +10,7 @@ use evenkeel_core::{CoordinatorId, NodeId};
 
 use crate::liveness::{Entry, Liveness, Saving};
 use crate::moment::Moment;
+use crate::{Caller, StartId};
 
 /// For so long the coordinator reports another start in a node's name to that node.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -39,25 +40,42 @@ pub struct Memory {
     pub liveness: Liveness,
     /// When a start that is not the present one asked first, by its incarnation.
     waiting: BTreeMap<u64, Duration>,
-    /// From where the present start of a node spoke last.
-    places: BTreeMap<String, String>,
+    /// Which the present start of a node was when it spoke last, and from where it did.
+    speakers: BTreeMap<String, Speaker>,
     /// Where another one spoke in a node's name, and when.
     others: BTreeMap<String, (String, Duration)>,
+}
+
+/// A start that speaks for its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Speaker {
+    /// Which one; none of software that does not count them.
+    start: Option<StartId>,
+    /// Its address.
+    at: String,
+}
+
+impl Speaker {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        Self { start: caller.start, at: caller.at.clone() }
+    }
 }
 
 /// What to keep in memory once a task is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// The node lives.
+    /// The node's present start lives.
     Heard(String),
+    /// Another start of the node has become its present one, and lives.
+    Began(String),
     /// It is no member any more.
     Forgotten(String),
     /// The store says nothing of its silence any more.
     Cleared(String),
     /// It has joined, maybe through another coordinator.
     Member(String),
-    /// Its present start speaks there.
-    Speaks { node: String, at: String },
+    /// This is its present start.
+    Speaks { node: String, by: Speaker },
     /// Another start speaks in its name there.
     Other { node: String, at: String },
     /// This start has been admitted.
@@ -74,8 +92,8 @@ impl Memory {
     /// That of a coordinator that starts.
     #[must_use]
     pub fn new(identity: Identity, cluster: String, liveness: Liveness) -> Self {
-        let (waiting, places, others) = Default::default();
-        Self { identity, cluster, liveness, waiting, places, others }
+        let (waiting, speakers, others) = Default::default();
+        Self { identity, cluster, liveness, waiting, speakers, others }
     }
 
     pub(crate) const fn is_alone(&self) -> bool {
@@ -97,7 +115,14 @@ impl Memory {
 
     /// The address from which a node's present start last sent a request.
     pub(crate) fn place(&self, node: &str) -> String {
-        self.places.get(node).cloned().unwrap_or_else(|| "the coordinator's node".into())
+        let known = self.speakers.get(node).map(|speaker| speaker.at.clone());
+        known.unwrap_or_else(|| "the coordinator's node".into())
+    }
+
+    /// Whether a caller was its node's present start when that last spoke: no store is asked.
+    pub(crate) fn was_present(&self, caller: &Caller) -> bool {
+        let speaker = self.speakers.get(&caller.node.to_string());
+        speaker.is_some_and(|speaker| speaker.start == caller.start)
     }
 
     /// The address from which another start sent a request in a node's name within the last minute.
@@ -116,11 +141,14 @@ impl Memory {
 
     pub(crate) fn remember(&mut self, note: Note, now: Moment) {
         match note {
-            Note::Heard(node) => self.liveness.heard(&node, now),
-            Note::Forgotten(node) => self.liveness.forget(&node),
+            Note::Heard(node) | Note::Began(node) => self.liveness.heard(&node, now),
+            Note::Forgotten(node) => {
+                self.liveness.forget(&node);
+                self.speakers.remove(&node);
+            }
             Note::Cleared(node) => self.liveness.cleared(&node),
             Note::Member(node) => self.liveness.count(&node),
-            Note::Speaks { node, at } => drop(self.places.insert(node, at)),
+            Note::Speaks { node, by } => drop(self.speakers.insert(node, by)),
             Note::Other { node, at } => {
                 let before = self.others.insert(node.clone(), (at.clone(), now.steady));
                 if before.is_none_or(|(place, _)| place != at) {

@@ -183,6 +183,23 @@ pub struct Commit {
     pub writes: Vec<Write>,
 }
 
+impl Commit {
+    /// Whether nodes are to be notified of it: it changes what they are [told](Space::is_told) of.
+    /// What a guard names, and is written again as it was, is no news.
+    #[must_use]
+    pub fn is_news(&self) -> bool {
+        let is_as_it_was = |write: &Write| {
+            self.guards.iter().any(|guard| match guard {
+                Guard::Key(key, Some(was)) => {
+                    *key == write.key && write.value.as_ref() == Some(&was.value)
+                }
+                _ => false,
+            })
+        };
+        self.writes.iter().any(|write| write.key.space.is_told() && !is_as_it_was(write))
+    }
+}
+
 /// The outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {

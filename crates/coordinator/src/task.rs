@@ -89,7 +89,10 @@ impl Task {
         memory.liveness.advance(now);
         match self.answered.take() {
             Some(true) => memory.liveness.store_answered(),
-            Some(false) => memory.liveness.store_failed(),
+            Some(false) => {
+                memory.liveness.store_failed();
+                self.hear_all_the_same(memory, now);
+            }
             None => {}
         }
         if let Some(answer) = self.done.take() {
@@ -159,6 +162,15 @@ impl Task {
             debug_assert!(false, "an outcome without a commit");
             return;
         };
+        memory.liveness.advance(now);
+        match &outcome {
+            Ok(Outcome::Committed) => memory.liveness.committed(),
+            Ok(Outcome::Conflict(_)) => memory.liveness.store_answered(),
+            Err(StoreError::Unusable(_) | StoreError::InDoubt(_)) => {
+                memory.liveness.commit_failed();
+            }
+            Err(_) => {}
+        }
         match outcome {
             Ok(Outcome::Committed) => {
                 notes.into_iter().for_each(|note| memory.remember(note, now));
@@ -184,7 +196,8 @@ impl Task {
         }
     }
 
-    /// A heartbeat that cannot be noted counts all the same, if no other coordinator has a say.
+    /// A heartbeat that cannot be noted counts all the same, if no other coordinator has a say. So
+    /// does a node's present start that registers again; whether another one is admitted is open.
     fn failed(
         &mut self,
         memory: &mut Memory,
@@ -193,16 +206,32 @@ impl Task {
         answer: Option<Answer>,
         error: StoreError,
     ) {
+        if !memory.is_alone() || notes.iter().any(|note| matches!(note, Note::Began(_))) {
+            self.done = Some(Err(error));
+            return;
+        }
+        let is_known = |note: &Note| matches!(note, Note::Heard(_) | Note::Speaks { .. });
+        notes.into_iter().filter(is_known).for_each(|note| memory.remember(note, now));
         let answer = answer.filter(|answer| matches!(answer, Answer::Heard { .. }));
-        self.done = Some(match answer {
-            Some(answer) if memory.is_alone() => {
-                tracing::warn!(%error, "cannot store which nodes are silent: a restart begins their wait anew");
-                let heard = notes.into_iter().filter(|note| !matches!(note, Note::Cleared(_)));
-                heard.for_each(|note| memory.remember(note, now));
-                Ok(answer)
-            }
-            _ => Err(error),
-        });
+        if answer.is_some() {
+            tracing::warn!(%error, "cannot store which nodes are silent: a restart begins their wait anew");
+        }
+        self.done = Some(answer.ok_or(error));
+    }
+
+    /// The store does not say which start is a node's present one. One that was when the node last
+    /// spoke lives, and so does the daemon that serves the coordinator.
+    fn hear_all_the_same(&self, memory: &mut Memory, now: Moment) {
+        let (request, node) = match &self.asked {
+            Asked::From(caller, request) if memory.was_present(caller) => (request, caller.node),
+            Asked::Here(request) => (request, memory.identity.here),
+            _ => return,
+        };
+        let is_sign_of_life = matches!(request, Request::Heartbeat { .. } | Request::Register(_));
+        let node = node.to_string();
+        if is_sign_of_life && memory.is_alone() && memory.liveness.counts(&node) {
+            memory.liveness.heard(&node, now);
+        }
     }
 }
 

@@ -152,8 +152,24 @@ impl<'a> Transaction<'a> {
         seen
     }
 
+    /// What was read there is not written again: that it stays so becomes a condition. An attempt
+    /// that changes nothing commits nothing.
     pub(crate) fn put_bytes(&mut self, space: Space, name: &str, value: Vec<u8>) {
-        self.writes.insert(Key::new(space, name), Some(value));
+        let key = Key::new(space, name);
+        let read = self.known.get(&key).ok().flatten();
+        if !self.writes.contains_key(&key) && read.is_some_and(|entry| entry.value == value) {
+            self.guards.insert(Range::Key(key));
+            return;
+        }
+        self.writes.insert(key, Some(value));
+    }
+
+    /// Writes again what is there, if anything is: to try whether anything can be committed.
+    pub(crate) fn write_again(&mut self, space: Space, name: &str) -> Planned<()> {
+        if let Some(value) = self.value(space, name)? {
+            self.writes.insert(Key::new(space, name), Some(value));
+        }
+        Ok(())
     }
 
     pub(crate) fn put(&mut self, space: Space, name: &str, value: &impl Serialize) -> Planned<()> {

@@ -43,6 +43,7 @@ impl Bench {
         for _ in 0..seconds {
             self.now += 1;
             self.liveness.heard("alpha", at(self.now));
+            self.liveness.store_answered();
             self.save();
         }
     }
@@ -205,4 +206,58 @@ fn who_is_heard_elsewhere_is_not_dead_here() {
     assert!(bench.may_live("beta"), "it has its whole time again");
     bench.listen(3);
     assert!(bench.is_dead("beta"));
+}
+
+/// A takeover waits until it is known again who lives.
+#[test]
+fn no_node_dies_while_commits_fail_and_one_that_is_dead_does_once_they_work() {
+    let mut bench = Bench::with_beta(false);
+    bench.listen(9);
+    bench.liveness.commit_failed();
+    for _ in 0..60 {
+        bench.listen(1);
+        assert!(bench.may_live("beta"), "it may have been started again");
+    }
+    bench.liveness.committed();
+    bench.listen(2);
+    assert!(bench.may_live("beta"), "it has had no time to be heard");
+    bench.listen(1);
+    assert!(bench.is_dead("beta"));
+    assert!(bench.may_live("alpha"));
+}
+
+/// It is dead still, whoever has failed since.
+#[test]
+fn who_was_dead_before_commits_failed_stays_so() {
+    let mut bench = Bench::with_beta(false);
+    bench.listen(12);
+    assert!(bench.is_dead("beta"));
+    bench.liveness.commit_failed();
+    bench.listen(60);
+    assert!(bench.is_dead("beta"));
+}
+
+/// Where some commits fail, as of what is large on a disk that is nearly full, and others succeed.
+#[test]
+fn a_dead_node_dies_although_commits_fail_time_and_again() {
+    let mut bench = Bench::with_beta(false);
+    for _ in 0..12 {
+        bench.listen(1);
+        bench.liveness.commit_failed();
+        bench.listen(1);
+        bench.liveness.committed();
+    }
+    assert!(bench.is_dead("beta"));
+}
+
+#[test]
+fn while_commits_fail_who_is_heard_is_alive_and_of_who_is_not_nobody_knows() {
+    let mut bench = Bench::with_beta(false);
+    bench.listen(1);
+    bench.liveness.commit_failed();
+    for second in 2..30 {
+        bench.listen(1);
+        assert!(bench.liveness.is_alive("alpha") && bench.may_live("beta"));
+        assert_eq!(bench.liveness.is_alive("beta"), second < EXPIRY.as_secs());
+    }
 }

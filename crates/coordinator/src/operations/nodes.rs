@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Done, removal};
-use crate::memory::Note;
+use crate::memory::{Note, Speaker};
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction, content};
 use crate::{Answer, Caller, NodeLiveness};
@@ -26,15 +26,19 @@ pub fn heartbeat(
     let other = caller
         .and_then(|caller| transaction.memory.other(&caller.node.to_string(), transaction.now));
     if let Some(caller) = caller {
-        transaction.note(Note::Speaks { node: caller.node.to_string(), at: caller.at.clone() });
+        transaction.note(Note::Speaks { node: caller.node.to_string(), by: Speaker::of(caller) });
     }
     let cluster = Some(transaction.memory.cluster.clone());
     Ok(Answer::Heard { revision: changes, cluster, other })
 }
 
-/// Takes away what is stored of a node's silence.
+/// Takes away what is stored of a node's silence. Where nobody else has the store that can wait
+/// while commits fail: each that fails may have its file opened anew, and a [tick] does it later.
 pub fn clear_silence(transaction: &mut Transaction<'_>, node: &str) -> Planned<()> {
     if transaction.has(Space::Silent, node)? {
+        if transaction.memory.is_alone() && transaction.memory.liveness.do_commits_fail() {
+            return Ok(());
+        }
         transaction.delete(Space::Silent, node);
     }
     transaction.note(Note::Cleared(node.to_owned()));
@@ -89,8 +93,13 @@ pub fn nodes(transaction: &mut Transaction<'_>) -> Planned<Vec<NodeLiveness>> {
     Ok(nodes)
 }
 
-/// Stores how long members were silent, and notes what other coordinators have stored.
+/// Stores how long members were silent, and notes what other coordinators have stored. While
+/// commits fail it tries now and then whether they still do.
 pub fn tick(transaction: &mut Transaction<'_>) -> Done {
+    let is_trial = transaction.memory.liveness.do_commits_fail();
+    if is_trial && !transaction.memory.liveness.is_trial_due() {
+        return Ok(Answer::Done);
+    }
     if !transaction.memory.is_alone()
         && let Some(name) = transaction.look(|t| t.text(Space::Cluster, "name"))?
     {
@@ -116,6 +125,9 @@ pub fn tick(transaction: &mut Transaction<'_>) -> Done {
     for node in &saving.delete {
         transaction.has(Space::Silent, node)?;
         transaction.delete(Space::Silent, node);
+    }
+    if is_trial && saving.put.is_empty() && saving.delete.is_empty() {
+        transaction.write_again(Space::Cluster, "name")?;
     }
     members.into_iter().for_each(|node| transaction.note(Note::Member(node)));
     transaction.note(Note::Saved(saving, found));

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use evenkeel_core::Incarnation;
+
 use super::{Done, nodes, removal};
-use crate::memory::Note;
+use crate::memory::{Note, Speaker};
 use crate::starts::{Candidate, Heard, Present, Verdict};
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
-use crate::{Answer, Caller, NodeRecord, Registration, Request};
+use crate::{Answer, Caller, NodeRecord, Registration, Request, StartId};
 
 /// A heartbeat that comes so much later than another start's first request was sent after it. An
 /// earlier one may have been on its way.
@@ -116,6 +118,10 @@ pub fn register(
     if verdict != Verdict::Admitted {
         return not_admitted(transaction, verdict, registration, caller);
     }
+    let heard = match &present {
+        Some(present) if present.is(start_of(node)) => Note::Heard(node.id.clone()),
+        _ => Note::Began(node.id.clone()),
+    };
     let next = present.unwrap_or_default().admit(&candidate);
     transaction.put(Space::Starts, &node.id, &next)?;
     transaction.put(Space::Nodes, &node.id, node)?;
@@ -124,9 +130,9 @@ pub fn register(
     }
     nodes::clear_silence(transaction, &node.id)?;
     transaction.note(Note::Admitted(candidate.incarnation));
-    transaction.note(Note::Heard(node.id.clone()));
+    transaction.note(heard);
     if let Some(caller) = caller {
-        transaction.note(Note::Speaks { node: node.id.clone(), at: caller.at.clone() });
+        transaction.note(Note::Speaks { node: node.id.clone(), by: Speaker::of(caller) });
     }
     let name = transaction.look(|t| t.text(Space::Cluster, "name"))?;
     let cluster = name.unwrap_or_else(|| memory.cluster.clone());
@@ -184,6 +190,10 @@ fn load(transaction: &mut Transaction<'_>, node: &str) -> Planned<Option<Present
     }
     let record = transaction.node(node)?;
     Ok(record.map(|record| Present::of_older_software(record.incarnation)))
+}
+
+fn start_of(node: &NodeRecord) -> StartId {
+    StartId { counter: node.counter, incarnation: Incarnation(node.incarnation) }
 }
 
 fn candidate(registration: &Registration) -> Candidate {

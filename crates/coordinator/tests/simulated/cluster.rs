@@ -127,7 +127,7 @@ impl Cluster {
         if self.sabotage != Sabotage::Removals {
             let remembered = self.oracles.removed();
             self.store.set_faults(Faults::default());
-            self.store.set_tag(Tag::TICK);
+            self.store.set_tag(Tag::START);
             let task = Task::stay_removed(remembered);
             run(&self.store, memory, || self.moment(), task).expect("it works");
             self.store.set_faults(self.faults);
@@ -191,6 +191,7 @@ impl Cluster {
             caller: Some(caller.clone()),
             request: Some(request.clone()),
             command: Some(command),
+            is_start: false,
         };
         let asked_at = self.now;
         let mut held_until = 0;

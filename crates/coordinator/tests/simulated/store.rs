@@ -43,10 +43,13 @@ pub struct Tag {
     pub request: Option<Request>,
     /// What a node wants, however often it asks for it.
     pub command: Option<u64>,
+    /// A coordinator starts, and answers nobody yet.
+    pub is_start: bool,
 }
 
 impl Tag {
-    pub const TICK: Self = Self { caller: None, request: None, command: None };
+    pub const TICK: Self = Self { caller: None, request: None, command: None, is_start: false };
+    pub const START: Self = Self { is_start: true, ..Self::TICK };
 }
 
 /// A commit that happened.

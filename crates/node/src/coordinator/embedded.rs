@@ -126,8 +126,8 @@ impl Embedded {
     /// # Errors
     /// If the database reports an error.
     pub fn answer(&self, request: Request) -> Result<Answer, StoreError> {
-        let is_heartbeat = matches!(request, Request::Heartbeat { .. });
-        self.inner.work(Task::here(request), is_heartbeat)
+        let is_sign_of_life = is_sign_of_life(&request);
+        self.inner.work(Task::here(request), is_sign_of_life)
     }
 
     /// Answers a request of another node, if the start that sends it is its node's present one.
@@ -136,8 +136,8 @@ impl Embedded {
     /// # Errors
     /// If the database reports an error.
     fn hear(&self, caller: &Caller, request: Request) -> Result<Answer, StoreError> {
-        let is_heartbeat = matches!(request, Request::Heartbeat { .. });
-        self.inner.work(Task::from(caller.clone(), request), is_heartbeat)
+        let is_sign_of_life = is_sign_of_life(&request);
+        self.inner.work(Task::from(caller.clone(), request), is_sign_of_life)
     }
 
     /// The same, by a thread of the coordinator's own.
@@ -154,17 +154,22 @@ impl Embedded {
     }
 }
 
+/// Whether nodes send this each second.
+const fn is_sign_of_life(request: &Request) -> bool {
+    matches!(request, Request::Heartbeat { .. } | Request::Register(_))
+}
+
 impl Inner {
-    fn work(&self, task: Task, is_heartbeat: bool) -> Result<Answer, StoreError> {
+    fn work(&self, task: Task, is_sign_of_life: bool) -> Result<Answer, StoreError> {
         let answer = self.run(task);
-        if is_heartbeat {
+        if is_sign_of_life {
             self.tick();
         }
         answer
     }
 
-    /// Stores who was silent, if that is due: the heartbeat of its own node comes each second. Of
-    /// all that find it due one waits for the disk.
+    /// Stores who was silent, if that is due: a heartbeat of its own node comes each second, or a
+    /// registration while those are in vain. Of all that find it due one waits for the disk.
     fn tick(&self) {
         let _alone = match self.saving.try_lock() {
             Err(TryLockError::WouldBlock) => return,

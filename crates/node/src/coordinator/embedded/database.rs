@@ -240,7 +240,7 @@ impl Store for RedbStore {
     fn commit(&self, commit: &Commit) -> Stored<Outcome> {
         let outcome = self.opened.with(|database| try_commit(database, commit));
         let may_be_done = matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::InDoubt(_)));
-        if may_be_done && commit.writes.iter().any(|write| write.key.space.is_told()) {
+        if may_be_done && commit.is_news() {
             self.changes.fetch_add(1, Ordering::Relaxed);
         }
         outcome

@@ -33,6 +33,8 @@ struct File {
     is_dead: bool,
     /// Where its space ends, if it is full.
     full_at: Option<usize>,
+    /// What is there can be written again, and nothing else.
+    takes_no_change: bool,
 }
 
 impl Disk {
@@ -63,9 +65,17 @@ impl Disk {
         file.full_at = Some(file.cached.len());
     }
 
+    /// Has no space for anything new, as where the file has holes: what is there can be read, and
+    /// written again, and so can the first page, whatever it says. That is enough to open the
+    /// database, and not to commit.
+    pub fn refuse_changes(&self) {
+        self.lock().takes_no_change = true;
+    }
+
     /// Has space again.
     pub fn free(&self) {
-        self.lock().full_at = None;
+        let mut file = self.lock();
+        (file.full_at, file.takes_no_change) = (None, false);
     }
 
     /// What is there if the power is cut now.
@@ -150,6 +160,10 @@ impl StorageBackend for Disk {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let (mut file, offset) = (self.lock(), usize::try_from(offset).unwrap());
         if file.full_at.is_some_and(|end| offset + data.len() > end) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let is_change = || offset > 0 && file.cached[offset..offset + data.len()] != *data;
+        if file.takes_no_change && is_change() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         match file.failure() {

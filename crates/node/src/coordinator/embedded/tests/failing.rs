@@ -1,9 +1,13 @@
 //! The disk of the database fails, and works again.
 
+use std::sync::atomic::Ordering;
+
+use evenkeel_coordinator::Store as _;
 use evenkeel_core::VolumeId;
 
 use super::super::database::disk::{Disk, Fails};
 use super::*;
+use crate::state::start::StartId;
 
 fn on(disk: &Disk) -> Embedded {
     let disk = disk.clone();
@@ -76,14 +80,182 @@ fn no_node_dies_of_an_outage_of_the_database() {
     let (node, volume) = (ALPHA.to_string(), VolumeId(7).to_string());
     coordinator.answer(Request::Draft { node, incarnation: 1, volume }).unwrap_err();
     for _ in 0..=EXPIRY.as_secs() / LOOK {
-        coordinator.inner.ahead.fetch_add(LOOK, std::sync::atomic::Ordering::Relaxed);
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
         beat().unwrap_err();
     }
     disk.heal();
     assert_eq!(nodes(), (false, true), "not known to be alive, nor dead");
     // From now on its silence counts.
-    pass(&coordinator, EXPIRY.as_secs());
+    listen(&coordinator, EXPIRY.as_secs());
     assert_eq!(nodes(), (false, false));
+}
+
+fn own_beat(coordinator: &Embedded) -> Result<Answer, StoreError> {
+    coordinator.answer(Request::Heartbeat { node: ALPHA.to_string() })
+}
+
+/// So many seconds pass in which nobody but the coordinator's own node is heard.
+fn listen(coordinator: &Embedded, seconds: u64) {
+    for _ in 0..=seconds.div_ceil(LOOK) {
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+        own_beat(coordinator).unwrap();
+    }
+}
+
+/// The one start of beta's daemon, which registers when it was not answered, as a daemon does.
+struct Beta {
+    caller: Caller,
+    is_registered: bool,
+}
+
+impl Beta {
+    fn new() -> Self {
+        let start = StartId { counter: 1, incarnation: Incarnation(1) };
+        let (name, at) = ("beta".to_owned(), "x".to_owned());
+        let caller = Caller { node: BETA, name, start: Some(start), at };
+        Self { caller, is_registered: false }
+    }
+
+    fn registration() -> Request {
+        Request::Register(NodeRecord { counter: 1, ..node(BETA, "beta") }.into())
+    }
+
+    fn speak(&mut self, coordinator: &Embedded) -> bool {
+        let request = match self.is_registered {
+            true => Request::Heartbeat { node: BETA.to_string() },
+            false => Self::registration(),
+        };
+        let answer = coordinator.hear(&self.caller, request);
+        self.is_registered = answer.is_ok();
+        self.is_registered
+    }
+}
+
+/// A volume that is attached on beta; and its next view, with alpha in beta's place.
+fn taken_over(coordinator: &Embedded) -> View {
+    let (stored, view) = volume(coordinator, "web");
+    create(coordinator, &stored);
+    let held = with(&view, &[BETA]);
+    assert!(matches!(swap(coordinator, BETA, &held), Answer::Done));
+    with(&held, &[ALPHA])
+}
+
+/// The database can be read, and opened anew; but no commit fits on its disk, so each time it is
+/// closed for a moment, in which nobody is answered.
+#[test]
+fn no_node_dies_while_nothing_new_fits_on_the_disk_of_the_database() {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let disk = Disk::default();
+    let there = disk.clone();
+    let store = RedbStore::over(PAUSE, move |_| Ok(there.clone())).unwrap();
+    let coordinator = Embedded::over(store, "test", ALPHA, EXPIRY).unwrap();
+    let mut beta = Beta::new();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    assert!(beta.speak(&coordinator));
+    let takeover = taken_over(&coordinator);
+    disk.refuse_changes();
+    let (mut told, mut answered) = (0, 0);
+    for second in (0..=EXPIRY.as_secs()).step_by(LOOK as usize) {
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+        // Somebody wants what can't be committed.
+        if second.is_multiple_of(LOOK * 8) {
+            let (node, volume) = (ALPHA.to_string(), VolumeId(7).to_string());
+            let draft = Request::Draft { node, incarnation: 1, volume };
+            coordinator.answer(draft).unwrap_err();
+        }
+        told += u64::from(beta.speak(&coordinator));
+        answered += u64::from(coordinator.answer(Request::Nodes).is_ok());
+        let _ = own_beat(&coordinator);
+        std::thread::sleep(PAUSE / 3);
+    }
+    let looks = EXPIRY.as_secs() / LOOK;
+    assert!(answered > looks / 4, "{answered} of {looks} questions were answered");
+    assert!(told > looks / 4, "beta was answered {told} times of {looks}");
+    disk.free();
+    std::thread::sleep(PAUSE);
+    let swap = || swap(&coordinator, ALPHA, &takeover);
+    assert!(matches!(swap(), Answer::NotExpired { .. }), "beta has sent something all the time");
+    // And it dies as every node does.
+    listen(&coordinator, EXPIRY.as_secs() - 2 * LOOK);
+    assert!(matches!(swap(), Answer::NotExpired { .. }), "it has its whole time again");
+    listen(&coordinator, 10 * LOOK);
+    assert!(matches!(swap(), Answer::Done));
+}
+
+/// It can't be admitted meanwhile.
+#[test]
+fn a_node_that_was_started_again_does_not_die_while_commits_fail() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    let mut beta = Beta::new();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    assert!(beta.speak(&coordinator));
+    let takeover = taken_over(&coordinator);
+    listen(&coordinator, EXPIRY.as_secs() - 20 * LOOK);
+    disk.refuse_changes();
+    let start = StartId { counter: 2, incarnation: Incarnation(2) };
+    let caller = Caller { start: Some(start), ..beta.caller.clone() };
+    let record = NodeRecord { counter: 2, incarnation: 2, ..node(BETA, "beta") };
+    let register = || coordinator.hear(&caller, Request::Register(follows_1(record.clone())));
+    for _ in 0..=EXPIRY.as_secs() / LOOK {
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+        register().unwrap_err();
+        own_beat(&coordinator).unwrap();
+    }
+    disk.free();
+    coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+    own_beat(&coordinator).unwrap();
+    let swapped = swap(&coordinator, ALPHA, &takeover);
+    assert!(matches!(swapped, Answer::NotExpired { .. }), "it had no time to register");
+    assert!(matches!(register(), Ok(Answer::Registered { .. })));
+}
+
+/// The present start of a node is known from what it sent before.
+#[test]
+fn who_speaks_while_nothing_can_be_read_is_heard() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    let mut beta = Beta::new();
+    assert!(beta.speak(&coordinator));
+    let heard = || {
+        let memory = coordinator.inner.memory.lock().unwrap();
+        memory.liveness.last_seen(&BETA.to_string()).unwrap().steady
+    };
+    disk.fail_always();
+    coordinator.inner.store.open_anew();
+    for _ in 0..3 {
+        let before = heard();
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+        assert!(!beta.speak(&coordinator));
+        assert!(heard() >= before + Duration::from_secs(LOOK));
+    }
+    // Another one that speaks in its name proves nothing.
+    let other = StartId { counter: 2, incarnation: Incarnation(2) };
+    let other = Caller { start: Some(other), ..beta.caller.clone() };
+    let before = heard();
+    coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+    coordinator.hear(&other, Request::Heartbeat { node: BETA.to_string() }).unwrap_err();
+    assert_eq!(heard(), before);
+}
+
+/// A node does so after each heartbeat that was not answered.
+#[test]
+fn who_registers_again_as_it_was_commits_nothing() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    let mut beta = Beta::new();
+    assert!(beta.speak(&coordinator));
+    let before = coordinator.inner.store.changes();
+    disk.fail_always();
+    for _ in 0..2 {
+        let answer = coordinator.hear(&beta.caller, Beta::registration());
+        assert!(matches!(answer, Ok(Answer::Registered { .. })), "{answer:?}");
+    }
+    assert_eq!(coordinator.inner.store.changes(), before);
+    disk.heal();
+    let moved = NodeRecord { counter: 1, addresses: vec!["unix:/y".into()], ..node(BETA, "beta") };
+    coordinator.hear(&beta.caller, Request::Register(moved.into())).unwrap();
+    assert_ne!(coordinator.inner.store.changes(), before);
 }
 
 /// Whoever asked again would be answered so again.
