@@ -124,6 +124,10 @@ pub struct PeerTlsConfig {
     pub key: PathBuf,
     /// The authority that signs all nodes' certificates, PEM.
     pub authority: PathBuf,
+    /// Names of the nodes of the cluster, with `*` for any characters: an external authority may
+    /// sign for others, too. Not empty: [`check`] refuses that.
+    #[serde(default)]
+    pub nodes: Vec<String>,
 }
 
 /// The coordinator.

@@ -7,16 +7,29 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use crate::access::Rights;
+use evenkeel_trust::invitation::fits;
+
 use crate::certificates;
 use crate::config::{Address, Config};
 use crate::files::own_directory::{exposed, refusal};
 use crate::peer::tls;
 
 /// What is probably not meant so, and keeps no node from starting: whom `[api]` names and nobody
-/// is. A sentence each.
+/// is, and a node that the others refuse. A sentence each.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
-    Rights::new(&config.api).unknown()
+    let mut warnings = Rights::new(&config.api).unknown();
+    warnings.extend(unlisted(config));
+    warnings
+}
+
+/// That nodes with this configuration refuse this one.
+fn unlisted(config: &Config) -> Option<String> {
+    let (tls, name) = (config.peer.tls.as_ref()?, config.name.as_deref()?);
+    let is_listed = tls.nodes.iter().any(|pattern| fits(pattern, name));
+    (!is_listed).then(|| {
+        format!("`nodes` under [peer.tls] does not name {name}, this node: others with the same list refuse it")
+    })
 }
 
 /// What keeps a node from starting with this configuration on this machine, or from listening as it

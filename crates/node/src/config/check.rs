@@ -84,10 +84,24 @@ fn addresses(config: &Config) -> Result<(), String> {
             }
         }
     }
+    named_nodes(config)?;
     open_nbd(config)?;
     nvme(config)?;
     open_metrics(config)?;
     wildcard(config)
+}
+
+/// An external authority may sign for others than nodes: who is one has to be said.
+fn named_nodes(config: &Config) -> Result<(), String> {
+    match &config.peer.tls {
+        Some(tls) if tls.nodes.is_empty() => Err(
+            "[peer.tls] names no nodes: whoever has a certificate of that authority would be a member of the cluster; \
+             name them, as in nodes = [\"n1\", \"n2\"], or with a pattern that nothing else fits, as in \
+             nodes = [\"*.storage.example\"], the same on all nodes"
+                .to_owned(),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Whether NBD clients on TCP show certificates of the cluster's own authority: they do where other

@@ -26,7 +26,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("api", &["socket", "view", "operate", "administer"]),
     ("metrics", &["listen", "insecure"]),
     ("peer", &["listen", "advertise", "tls", "handshake_seconds", "max_unauthenticated"]),
-    ("peer.tls", &["certificate", "key", "authority"]),
+    ("peer.tls", &["certificate", "key", "authority", "nodes"]),
     ("coordinator", &["here", "join", "expiry_seconds"]),
     ("data", &["workers", "memory_per_volume", "memory_per_worker", "max_poll_us"]),
     (

@@ -60,7 +60,8 @@ fn listening_on_tcp_needs_a_proof_also_on_loopback() {
         assert!(why.contains("evenkeel node join"), "{why}");
         let here = unproved(&format!("{listen}\n[coordinator]\nhere = true")).unwrap();
         assert!(here.contains("evenkeel cluster init"), "{here}");
-        let external = "[peer.tls]\ncertificate = \"/c\"\nkey = \"/k\"\nauthority = \"/a\"";
+        let external =
+            "[peer.tls]\ncertificate = \"/c\"\nkey = \"/k\"\nauthority = \"/a\"\nnodes = [\"n*\"]";
         assert_eq!(unproved(&format!("{listen}\n{external}")), None);
     }
     assert_eq!(unproved("[peer]\nlisten = [\"unix:/run/e.sock\"]"), None);
@@ -82,9 +83,23 @@ fn exports_beyond_loopback_need_clients_that_prove_themselves_or_a_word_of_conse
     assert!(!by_cluster(&format!("{listen}\ninsecure = true")));
     assert!(!by_cluster("[nbd]\nlisten = [\"127.0.0.1:10809\", \"[::1]:10809\"]"));
     // The cluster has no authority of its own.
-    let external = "[peer.tls]\ncertificate = \"/c\"\nkey = \"/k\"\nauthority = \"/a\"";
+    let external =
+        "[peer.tls]\ncertificate = \"/c\"\nkey = \"/k\"\nauthority = \"/a\"\nnodes = [\"n1\"]";
     let error = Config::parse(&format!("{listen}\n{external}")).unwrap_err().message;
     assert!(error.contains("[nbd.tls]") && error.contains("insecure = true"), "{error}");
+}
+
+#[test]
+fn an_external_authority_says_only_with_a_list_who_is_a_node() {
+    let external = "[peer.tls]\ncertificate = \"/c\"\nkey = \"/k\"\nauthority = \"/a\"";
+    for without in [external, &format!("{external}\nnodes = []")] {
+        let error = Config::parse(without).unwrap_err().message;
+        assert!(
+            error.contains("[peer.tls] names no nodes") && error.contains("nodes = ["),
+            "{error}"
+        );
+    }
+    Config::parse(&format!("{external}\nnodes = [\"n1\"]")).unwrap();
 }
 
 #[test]
@@ -161,13 +176,14 @@ fn the_example_file_names_every_key_and_changes_none() {
 
 /// Keys that are not set by default, or by the machine: the text beside them says so, and what is
 /// shown is an example.
-const EXAMPLES: [&str; 13] = [
+const EXAMPLES: [&str; 14] = [
     "name",
     "api.socket",
     "metrics.listen",
     "peer.tls.certificate",
     "peer.tls.key",
     "peer.tls.authority",
+    "peer.tls.nodes",
     "coordinator.join",
     "data.workers",
     "nbd.listen",

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::NodeId;
+use evenkeel_trust::invitation::fits;
 use evenkeel_trust::{Standing, Verifier};
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
@@ -24,9 +25,17 @@ pub struct PeerTls {
     pub server: Arc<ServerConfig>,
     /// For connections to others.
     pub client: Arc<ClientConfig>,
-    /// What the cluster's own authority has signed; `None`: an external one has, whose certificates
-    /// have the nodes' names as they are.
-    own: Option<Own>,
+    authority: Authority,
+}
+
+/// Who has signed the nodes' certificates.
+#[derive(Clone)]
+enum Authority {
+    /// The cluster's own.
+    Own(Own),
+    /// An external one, whose certificates have the nodes' names as they are: those that fit one of
+    /// these patterns are nodes.
+    External(Arc<[String]>),
 }
 
 /// The cluster's own authority, to a node that has its certificate.
@@ -55,7 +64,8 @@ impl PeerTls {
             .with_root_certificates(roots)
             .with_client_auth_cert(chain(&config.certificate)?, key(&config.key)?)
             .map_err(|e| unusable(&config.certificate, &e.to_string()))?;
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), own: None })
+        let authority = Authority::External(config.nodes.clone().into());
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), authority })
     }
 
     /// With a certificate of the cluster's own authority. A node that connects without one may only
@@ -80,21 +90,22 @@ impl PeerTls {
             .with_client_auth_cert(chain, key.clone_key());
         let (server, client) = (server.map_err(failed)?, client.map_err(failed)?);
         let own = Own { verifier, clients: Arc::new(clients.map_err(failed)?) };
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), own: Some(own) })
+        let authority = Authority::Own(own);
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), authority })
     }
 
     /// For clients of exports that show a certificate of the cluster's own authority; `None`: it
     /// has none.
     #[must_use]
     pub fn of_clients(&self) -> Option<ClientTls> {
-        let Own { verifier, clients } = self.own.as_ref()?;
+        let Authority::Own(Own { verifier, clients }) = &self.authority else { return None };
         Some(ClientTls { server: clients.clone(), cluster: Some(verifier.clone()) })
     }
 
     /// Whether a node may connect without a certificate, to ask for one and for nothing else.
     #[must_use]
     pub const fn admits_joiners(&self) -> bool {
-        self.own.is_some()
+        matches!(self.authority, Authority::Own(_))
     }
 
     /// Refuses a node whose certificate is that of another one. Tells what the certificate permits.
@@ -120,8 +131,12 @@ impl PeerTls {
         (name, node): (&str, NodeId),
         now: u64,
     ) -> Result<Standing, String> {
-        let Some(Own { verifier, .. }) = &self.own else {
-            return check_name(certificate, name).map(|()| Standing::Current);
+        let verifier = match &self.authority {
+            Authority::Own(own) => &own.verifier,
+            Authority::External(nodes) => {
+                check_listed(nodes, name)?;
+                return check_name(certificate, name).map(|()| Standing::Current);
+            }
         };
         if !verifier.is_node(certificate, name, node) {
             return Err(format!(
@@ -189,6 +204,19 @@ impl CurrentTls {
 impl From<Option<PeerTls>> for CurrentTls {
     fn from(tls: Option<PeerTls>) -> Self {
         Self(Arc::new(RwLock::new(tls)))
+    }
+}
+
+/// Refuses a name that is none of this cluster's nodes, whatever the authority has signed.
+///
+/// # Errors
+/// Says where it is to be added.
+fn check_listed(nodes: &[String], name: &str) -> Result<(), String> {
+    match nodes.iter().any(|pattern| fits(pattern, name)) {
+        true => Ok(()),
+        false => Err(format!(
+            "node {name} is none of those that `nodes` under [peer.tls] names on the node that refuses it: if it is one of this cluster, add it there on all nodes, and restart them"
+        )),
     }
 }
 

@@ -20,7 +20,13 @@ fn what_a_node_would_not_start_with_is_told() {
         certificate: path("own.pem"),
         key: path("own.key"),
         authority: path("missing.pem"),
+        nodes: vec!["n*".into()],
     });
+    config.name = Some("m1".into());
+    let unlisted = warnings(&config);
+    assert!(unlisted.len() == 1 && unlisted[0].contains("does not name m1"), "{unlisted:?}");
+    config.name = Some("n1".into());
+    assert_eq!(warnings(&config), Vec::<String>::new());
     config.nbd.tls = Some(crate::config::NbdTlsConfig {
         certificate: path("none.pem"),
         key: path("none.key"),

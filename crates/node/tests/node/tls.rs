@@ -43,6 +43,7 @@ fn certificates(directory: &Path, authority: &str, name: &str) -> Option<PeerTls
         certificate: directory.join(format!("{name}.pem")),
         key: directory.join(format!("{name}.key")),
         authority: directory.join(format!("{authority}.pem")),
+        nodes: ["a", "b", "foreign", "thief", "other"].map(String::from).into(),
     })
 }
 
@@ -79,6 +80,7 @@ async fn replication_is_encrypted_and_both_ends_are_proved() {
         ("plain", None, "this node has no certificate"),
         ("foreign", certificates(place.path(), "theirs", "foreign"), ""),
         ("other", of_second, "the certificate of node other does not name it"),
+        ("laptop", certificates(place.path(), "ours", "laptop"), "node laptop is none of those"),
     ] {
         let mut stranger = TestNode::new(&place, name);
         stranger.config.coordinator.join = None;
@@ -118,7 +120,7 @@ async fn an_export_is_for_the_clients_that_it_names() {
     let Some(tls) = certificates(place.path(), "ours", "a") else { return };
     let client = |name| certificates(place.path(), "ours", name).unwrap();
     let (first, second) = (client("vm1"), client("vm2"));
-    let PeerTlsConfig { certificate, key, authority } = tls;
+    let PeerTlsConfig { certificate, key, authority, .. } = tls;
     node.config.nbd.tls = Some(NbdTlsConfig { certificate, key, authority: Some(authority) });
     // Other machines reach it.
     node.config.nbd.listen = vec!["0.0.0.0:0".into()];
