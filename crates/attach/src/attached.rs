@@ -10,7 +10,7 @@ use crate::dead;
 use crate::error::AttachError;
 use crate::fuse;
 use crate::helper;
-use crate::place::{self, Kind, Place, Record};
+use crate::place::{self, Kind, Place, Record, check_name};
 use crate::stale::{self, CleanedUp, Filesystems};
 use crate::steps::Step;
 use crate::ublk::control::Control;
@@ -176,14 +176,6 @@ fn check(options: &Options) -> Result<(), AttachError> {
         && size.is_multiple_of(u64::from(*block_size))
         && i64::try_from(size).is_ok();
     if good { Ok(()) } else { Err(AttachError::Geometry { size, block_size: *block_size }) }
-}
-
-/// Refuses names that would lead out of the directories, or that hide.
-pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let good =
-        !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(allowed);
-    if good { Ok(()) } else { Err(AttachError::Name(name.to_owned())) }
 }
 
 /// Detaches a volume. Refused while its device is mounted or open anywhere: the error says where.

@@ -4,12 +4,22 @@
 //! None is made in the place of one. Whoever has it mounted would take the two for one, or mount
 //! the volume a second time beside a filesystem that has lost writes and does not know which.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::AttachError;
 use crate::hold::while_opened;
+use crate::in_use::{self, User};
+use crate::loop_device;
 use crate::place::Place;
-use crate::stale::{StillUsed, users_of_dead};
+
+/// A device without a volume that someone still uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StillUsed {
+    /// The device.
+    pub device: PathBuf,
+    /// By whom, as far as can be seen from here.
+    pub users: Vec<User>,
+}
 
 /// Adds devices to those that are noted of a volume.
 pub fn note(place: &Place, name: &str, used: &[StillUsed]) -> Result<(), AttachError> {
@@ -53,4 +63,41 @@ fn refuse_now(place: &Place, name: &str) -> Result<(), AttachError> {
 fn keep(place: &Place, name: &str, devices: &[PathBuf]) -> Result<(), AttachError> {
     let action = format!("can't write in {}", place.runtime.display());
     place.note_dead(name, devices).map_err(AttachError::system(action))
+}
+
+/// Who uses a device from which its volume was taken away. `None`: nobody, or it serves something
+/// else.
+///
+/// # Errors
+/// If the kernel's tables can't be read.
+pub fn users_of_dead(device: &Path) -> Result<Option<Vec<User>>, AttachError> {
+    if let Some(number) = loop_device::number_of(device) {
+        // The kernel frees it when the last user has closed it, also one that can't be seen from
+        // here.
+        return match loop_device::backing_file(number) {
+            Some(_) => users_of(device).map(Some),
+            None => Ok(None),
+        };
+    }
+    users_of(device).map(|users| Some(users).filter(|users| !users.is_empty()))
+}
+
+/// Who uses the device, and who has files open in filesystems on it.
+pub fn users_of(device: &Path) -> Result<Vec<User>, AttachError> {
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let find = || {
+        let mut users = in_use::users(&name)?;
+        let directories: Vec<_> = users.iter().filter_map(mounted_here).cloned().collect();
+        users.extend(in_use::processes_below(&directories)?);
+        Ok(users)
+    };
+    find().map_err(AttachError::system("can't look for users"))
+}
+
+/// Where this user is a mount in this mount namespace.
+pub fn mounted_here(user: &User) -> Option<&PathBuf> {
+    match user {
+        User::Mount { directory, process: None } => Some(directory),
+        _ => None,
+    }
 }

@@ -31,9 +31,10 @@ mod steps;
 pub mod ublk;
 
 pub use attached::{Attached, Options, attach, detach, grow, refuse};
+pub use dead::{StillUsed, users_of_dead};
 pub use error::AttachError;
 pub use helper::serve_if_asked;
 pub use in_use::User;
 pub use memory::{Missing, prepare_data_path};
 pub use place::{Kind, Place, Record, list};
-pub use stale::{CleanedUp, Filesystems, StillUsed, clean_up_stale, users_of_dead};
+pub use stale::{CleanedUp, Filesystems, clean_up_stale};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::AttachError;
 use crate::fuse::mount;
 
 /// The kinds of block device that a volume can be attached as.
@@ -196,6 +197,14 @@ pub fn list(place: &Place) -> io::Result<Vec<Record>> {
     }
     records.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(records)
+}
+
+/// Refuses names that would lead out of the directories, or that hide.
+pub(crate) fn check_name(name: &str) -> Result<(), AttachError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let good =
+        !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(allowed);
+    if good { Ok(()) } else { Err(AttachError::Name(name.to_owned())) }
 }
 
 #[cfg(test)]

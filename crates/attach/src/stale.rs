@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::UnmountFlags;
 
-use crate::attached::check_name;
-use crate::dead;
+use crate::dead::{self, StillUsed, mounted_here, users_of};
 use crate::error::AttachError;
 use crate::fuse::mount;
-use crate::in_use::{self, User};
+use crate::in_use::User;
 use crate::loop_device;
-use crate::place::{Kind, Place};
+use crate::place::{Kind, Place, check_name};
 use crate::ublk::control::{self, Control};
 
 /// What to do with filesystems on the device.
@@ -40,15 +39,6 @@ pub struct CleanedUp {
     pub unmounted: Vec<PathBuf>,
     /// The devices that give errors and go when the last user has closed them.
     pub still_used: Vec<StillUsed>,
-}
-
-/// A device without a volume that someone still uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StillUsed {
-    /// The device.
-    pub device: PathBuf,
-    /// By whom, as far as can be seen from here.
-    pub users: Vec<User>,
 }
 
 /// Takes away what is left of an attached volume that nobody serves any more, or, by force, of one
@@ -75,23 +65,6 @@ pub fn clean_up_stale(
         .forget(name)
         .map_err(AttachError::system("can't remove the note of the attached volume"))?;
     Ok(cleaned_up)
-}
-
-/// Who uses a device from which its volume was taken away. `None`: nobody, or it serves something
-/// else.
-///
-/// # Errors
-/// If the kernel's tables can't be read.
-pub fn users_of_dead(device: &Path) -> Result<Option<Vec<User>>, AttachError> {
-    if let Some(number) = loop_device::number_of(device) {
-        // The kernel frees it when the last user has closed it, also one that can't be seen from
-        // here.
-        return match loop_device::backing_file(number) {
-            Some(_) => users_of(device).map(Some),
-            None => Ok(None),
-        };
-    }
-    users_of(device).map(|users| Some(users).filter(|users| !users.is_empty()))
 }
 
 /// Takes away the mount and the loop devices over the file in it.
@@ -149,26 +122,6 @@ fn take_ublk(
     }
     cleaned_up.devices.push(device.to_owned());
     Ok(())
-}
-
-/// Who uses the device, and who has files open in filesystems on it.
-fn users_of(device: &Path) -> Result<Vec<User>, AttachError> {
-    let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let find = || {
-        let mut users = in_use::users(&name)?;
-        let directories: Vec<_> = users.iter().filter_map(mounted_here).cloned().collect();
-        users.extend(in_use::processes_below(&directories)?);
-        Ok(users)
-    };
-    find().map_err(AttachError::system("can't look for users"))
-}
-
-/// Where this user is a mount in this mount namespace.
-fn mounted_here(user: &User) -> Option<&PathBuf> {
-    match user {
-        User::Mount { directory, process: None } => Some(directory),
-        _ => None,
-    }
 }
 
 impl CleanedUp {

@@ -1,6 +1,7 @@
 //! Numbers that look random and follow from one seed: xoshiro256**, seeded by splitmix64.
 
 use crate::queue::Time;
+pub use crate::tape::spread;
 use crate::tape::{Recorder, Stream, Tape};
 
 /// A source of numbers.
@@ -9,15 +10,6 @@ pub struct Random {
     state: [u64; 4],
     /// Notes who draws what, or says what is drawn.
     recorder: Option<Box<Recorder>>,
-}
-
-/// One step of splitmix64: spreads a small number over all bits.
-#[must_use]
-pub fn spread(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl Random {

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use crate::queue::{MILLISECOND, Time};
-use crate::random::spread;
 
 /// The part of the simulator that makes a draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,6 +164,15 @@ impl Recorder {
 fn more(seed: u64, (stream, millisecond): Place, number: usize) -> u64 {
     let place = spread(spread(seed ^ stream.number()) ^ millisecond);
     spread(place.wrapping_add(number as u64))
+}
+
+/// One step of splitmix64: spreads a small number over all bits.
+#[must_use]
+pub fn spread(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]

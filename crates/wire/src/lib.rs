@@ -7,14 +7,16 @@
 //! - [`frame`]: one [`evenkeel_core::Message`] as a header of 64 bytes, a short body for the few
 //!   messages that need one, and a payload that its sender and receiver handle apart.
 
+mod error;
 pub mod frame;
 pub mod hello;
 mod message;
 
+pub use error::FrameError;
 pub use evenkeel_format::bytes::crc32c as payload_crc;
 pub use frame::{
-    FrameError, HEADER_LENGTH, Header, MAX_BODY_LENGTH, PayloadSummary, carries_payload, decode,
-    decode_header, encode,
+    HEADER_LENGTH, Header, MAX_BODY_LENGTH, PayloadSummary, carries_payload, decode, decode_header,
+    encode,
 };
 
 /// The versions of the frames that this software speaks.

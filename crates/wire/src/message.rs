@@ -8,7 +8,7 @@ use evenkeel_core::*;
 use evenkeel_format::bytes::Put;
 use evenkeel_format::{encode_view, replica_state_code};
 
-use crate::frame::FrameError;
+use crate::error::FrameError;
 
 pub(crate) use read::read_message;
 
