@@ -190,10 +190,10 @@ fn choose<'a>(
     };
     match found[..] {
         [one] => Ok(one),
-        [] if is_unknown(status, named) && !is_complete() => Err(Failure::new(
+        [] if is_old(status) || (lacks_disk(status, named) && !is_complete()) => Err(Failure::new(
             format!("cannot tell which replica of volume `{volume}` is `{named}`"),
             format!(
-                "the coordinator cannot be reached, and what is known here is old: {}",
+                "the coordinator could not be reached, and what is known here is old: {}",
                 names()
             ),
         )
@@ -211,15 +211,18 @@ fn choose<'a>(
     }
 }
 
-/// Whether a replica may be named so without that being known here: the coordinator knows the disks
-/// of replicas, and which ones there are by now.
-fn is_unknown(status: &VolumeStatus, named: &str) -> bool {
+/// Whether nobody has answered who knows which replicas there are by now, whoever answers since.
+fn is_old(status: &VolumeStatus) -> bool {
+    status.source == StatusSource::Replica
+}
+
+/// Whether a replica may be named so whose disk is not known here: the coordinator knows it.
+fn lacks_disk(status: &VolumeStatus, named: &str) -> bool {
     let on_node = |replica: &ReplicaStatus| {
         named.split_once(':').is_some_and(|(node, _)| node == replica.node.name)
     };
     let mut replicas = status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    let has_no_disk = replicas.any(|replica| replica.disk.is_none() && on_node(replica));
-    has_no_disk || status.source == StatusSource::Replica
+    replicas.any(|replica| replica.disk.is_none() && on_node(replica))
 }
 
 fn name(replica: &ReplicaStatus) -> String {
