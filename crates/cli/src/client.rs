@@ -27,7 +27,7 @@ pub mod waiting;
 /// Most bytes of an answer that are read.
 const MAX_ANSWER: usize = 64 << 20;
 /// How long the answer to a request for a change may take when the caller does not say.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The same of what only tells something: twice as long as a node takes that asks others in vain.
 /// A monitor wants to know that nothing comes.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
@@ -133,14 +133,39 @@ impl Client {
         self.get(path)?.parse()
     }
 
+    /// The same, until somebody wants an end.
+    ///
+    /// # Errors
+    /// As above, or with [`Exit::Interrupted`].
+    pub fn fetch_unless<T: DeserializeOwned>(
+        &self,
+        interrupt: &Interrupt,
+        path: &str,
+    ) -> Result<T, Failure> {
+        self.call_unless(Some(interrupt), (Method::GET, path), None, READ_PATIENCE)?.parse()
+    }
+
     /// Asks for a change.
     ///
     /// # Errors
     /// If the node is not there, or says no.
     pub fn post<T: Serialize>(&self, path: &str, body: &T) -> Result<Answer, Failure> {
+        self.post_within(PATIENCE, path, body)
+    }
+
+    /// The same for who does not wait as long for the answer.
+    ///
+    /// # Errors
+    /// If the node is not there, says no, or does not answer within `patience`.
+    pub fn post_within<T: Serialize>(
+        &self,
+        patience: Duration,
+        path: &str,
+        body: &T,
+    ) -> Result<Answer, Failure> {
         let body = serde_json::to_vec(body)
             .map_err(|error| Failure::new("cannot write the request", error))?;
-        self.call(Method::POST, path, Some(body), PATIENCE)
+        self.call(Method::POST, path, Some(body), patience)
     }
 
     /// Asks for a change, and asks no more as soon as somebody wants an end: the node then ends
@@ -164,9 +189,7 @@ impl Client {
     /// # Errors
     /// If the node is not there, or says no.
     pub fn post_patiently<T: Serialize>(&self, path: &str, body: &T) -> Result<Answer, Failure> {
-        let body = serde_json::to_vec(body)
-            .map_err(|error| Failure::new("cannot write the request", error))?;
-        self.call(Method::POST, path, Some(body), LONG_PATIENCE)
+        self.post_within(LONG_PATIENCE, path, body)
     }
 
     /// Asks to change a part of something.

@@ -301,8 +301,22 @@ pub struct WantedStatus {
     /// Whether it is to be exported by NVMe over TCP there, and is not.
     #[serde(default)]
     pub nvme: bool,
+    /// How it is to be exported there, and is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exports: Vec<WantedExport>,
     /// Why it is not attached or shown there yet, if that node has said so.
     pub why: Option<String>,
+}
+
+/// An export that is not there yet, or not again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WantedExport {
+    /// `nbd` or `nvme`.
+    pub kind: String,
+    /// Whether other machines will reach it.
+    pub tcp: bool,
+    /// Whether writes are to be refused.
+    pub read_only: bool,
 }
 
 /// One mirror.

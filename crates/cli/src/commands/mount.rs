@@ -38,14 +38,12 @@ pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     refuse_file(args)?;
     refuse_without_right(&args.name, system::may_mount())?;
     let what = format!("volume `{}` is not mounted", args.name);
-    refuse_older(&node(context)?, &what, &format!("{RESTART}, and try again"))?;
+    let own = node(context)?;
+    refuse_older(&own, &what, &format!("{RESTART}, and try again"))?;
     let volume = volume(context, &args.name)?;
     points::refuse_covered(&volume.name, &args.directory, &system::mounts(), points::volume_of)?;
-    others::refuse_clients(&volume, args)?;
-    let here = volume.primaries.iter().find(|primary| primary.here);
-    let had = here.and_then(|primary| primary.device.clone());
-    let attempt = Attempt::new(context, args)?;
-    let (device, kind) = attempt.mount(had)?;
+    others::refuse_clients(&volume, args, &own.id)?;
+    let (device, kind) = Attempt::new(context, args, &own.id)?.mount()?;
     mounted(context, args, &device, &kind);
     Ok(())
 }

@@ -66,6 +66,7 @@ fn a_volume_that_somebody_misses_wants_attention() {
         device: true,
         nbd: false,
         nvme: false,
+        exports: Vec::new(),
         why: why.map(str::to_owned),
     };
     let of = |on| VolumeStatus { wanted_on: vec![on], ..named("vm", VolumeHealth::InSync) };

@@ -4,22 +4,32 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest};
+use evenkeel_api::types::{
+    AttachAnswer, AttachHow, AttachRequest, DetachAnswer, DetachRequest, VolumeAnswer, VolumeStatus,
+};
 use evenkeel_api::{ErrorCode, routes};
 
 use super::filesystem::{self, Run, make};
-use super::{Context, SLOW, others, reason, volume};
-use crate::args::MountArgs;
+use super::{Context, SLOW, others, reason};
+use crate::args::{Filesystem, MountArgs};
+use crate::client;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::system::{self, NotRun};
 
+/// How long somebody waits for the node to take back what it has made who wants an end: half of
+/// what it may take if no replica answers.
+const INTERRUPTED: Duration = Duration::from_secs(30);
+
 /// See the module.
 pub struct Attempt<'a> {
     context: &'a Context,
     args: &'a MountArgs,
+    /// The identity of the node.
+    own: &'a str,
     interrupt: Interrupt,
     /// By which the node knows what it has made for this mount.
     token: String,
@@ -32,22 +42,21 @@ impl<'a> Attempt<'a> {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn new(context: &'a Context, args: &'a MountArgs) -> Result<Self, Failure> {
-        let token = fs::read_to_string("/proc/sys/kernel/random/uuid")
+    pub fn new(context: &'a Context, args: &'a MountArgs, own: &'a str) -> Result<Self, Failure> {
+        let mut number = [0; 16];
+        getrandom::fill(&mut number)
             .map_err(|error| Failure::new("cannot draw a random number", error))?;
-        let (token, interrupt) = (token.trim().to_owned(), Interrupt::watch()?);
-        Ok(Self { context, args, interrupt, token, goes_on: RefCell::new(None) })
+        let token = format!("{:032x}", u128::from_be_bytes(number));
+        let interrupt = Interrupt::watch()?;
+        Ok(Self { context, args, own, interrupt, token, goes_on: RefCell::new(None) })
     }
 
-    /// Mounts the volume. `had`: its device, if it has one already. Returns the device and the type
-    /// of the filesystem.
+    /// Mounts the volume. Returns the device and the type of the filesystem.
     ///
     /// # Errors
     /// If that fails, or somebody wants an end. Says what stays.
-    pub fn mount(&self, had: Option<String>) -> Result<(String, String), Failure> {
-        let is_new = had.is_none();
-        let device = had.map_or_else(|| self.attach(), Ok);
-        let result = device.and_then(|device| {
+    pub fn mount(&self) -> Result<(String, String), Failure> {
+        let result = self.attach().and_then(|device| {
             let kind = self.mount_device(Path::new(&device))?;
             Ok((device, kind))
         });
@@ -56,12 +65,13 @@ impl<'a> Attempt<'a> {
             let failure = self.interrupt.check().err().unwrap_or(failure);
             match self.goes_on.take() {
                 Some(program) => goes_on(failure, &self.args.name, &program),
-                None if is_new => self.take_back(failure),
-                None => failure,
+                None => self.take_back(failure),
             }
         })
     }
 
+    /// Returns the device, also if it was there before: then the node knows that this mount has it,
+    /// too, and leaves it if another one fails.
     fn attach(&self) -> Result<String, Failure> {
         let name = &self.args.name;
         let mount = Some(self.token.clone());
@@ -81,7 +91,8 @@ impl<'a> Attempt<'a> {
         let path = routes::fill(routes::DETACH, &[&self.args.name]);
         let failed_mount = Some(self.token.clone());
         let request = DetachRequest { failed_mount, ..DetachRequest::default() };
-        let answer = self.context.client.post(&path, &request);
+        let patience = if self.interrupt.wanted() { INTERRUPTED } else { client::PATIENCE };
+        let answer = self.context.client.post_within(patience, &path, &request);
         match answer.and_then(|answer| answer.parse::<DetachAnswer>()) {
             Ok(answer) if answer.given_up || answer.attached => failure,
             // Nothing was made.
@@ -127,12 +138,10 @@ impl<'a> Attempt<'a> {
         let args = self.args;
         let run: Run<'_> = &|program, words| self.run(program, words);
         let found = filesystem::signature(device, run)?;
-        // Somebody may have begun to use it since.
-        let volume = volume(self.context, &args.name)?;
-        others::refuse_clients(&volume, args)?;
+        let volume = self.unused()?;
         let found = match (found, args.mkfs) {
             (None, Some(wanted)) => {
-                others::refuse_mkfs(&volume, device, wanted)?;
+                others::refuse_mkfs(&volume, device, wanted, self.own)?;
                 // Whoever has it no longer open may have written.
                 filesystem::signature(device, run)?
             }
@@ -146,15 +155,35 @@ impl<'a> Attempt<'a> {
                 others::refuse_second_mount(&volume, &args.directory, &kind)?;
                 Ok(kind)
             }
-            (None, Some(wanted)) => {
-                make(&args.name, device, wanted, run)?;
-                Ok(wanted.name().to_owned())
-            }
-            (None, None) => match others::of(&volume, device) {
+            (None, Some(wanted)) => self.make(device, wanted),
+            (None, None) => match others::of(&volume, device, self.own) {
                 others if others.is_empty() => Err(filesystem::carries_nothing(args, device)),
                 others => Err(others::carries_nothing_known(&volume, &others)),
             },
         }
+    }
+
+    /// Makes a filesystem. Returns its type.
+    fn make(&self, device: &Path, wanted: Filesystem) -> Result<String, Failure> {
+        let run: Run<'_> = &|program, words| self.run(program, words);
+        make(&self.args.name, device, wanted, run)?;
+        // That takes long.
+        let volume = self.unused()?;
+        others::refuse_second_mount(&volume, &self.args.directory, wanted.name())?;
+        Ok(wanted.name().to_owned())
+    }
+
+    /// The volume, if nobody has begun to use it since it was looked at.
+    fn unused(&self) -> Result<VolumeStatus, Failure> {
+        let volume = self.volume()?;
+        others::refuse_clients(&volume, self.args, self.own)?;
+        Ok(volume)
+    }
+
+    fn volume(&self) -> Result<VolumeStatus, Failure> {
+        let path = routes::fill(routes::VOLUME, &[&self.args.name]);
+        let answer: VolumeAnswer = self.context.client.fetch_unless(&self.interrupt, &path)?;
+        Ok(answer.volume)
     }
 
     /// Runs a program until somebody wants an end: what reads or writes a volume that does not
@@ -163,7 +192,10 @@ impl<'a> Attempt<'a> {
         let global = &self.context.global;
         let tell = || {
             if !global.json && !global.quiet {
-                let volume = volume(self.context, &self.args.name).ok();
+                let volume = self.volume().ok();
+                if self.interrupt.wanted() {
+                    return;
+                }
                 let reason = reason(volume.as_ref());
                 eprintln!(
                     "waiting for `{program}`, which needs the volume{reason}; Ctrl-C ends the wait"

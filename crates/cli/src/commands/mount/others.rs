@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_api::types::{Export, PrimaryStatus, VolumeStatus};
+use evenkeel_api::types::{Export, PrimaryStatus, VolumeBitmap, VolumeStatus, WantedExport};
 
 use crate::args::{Filesystem, MountArgs};
 use crate::exit::Exit;
@@ -23,11 +23,11 @@ const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Refuses to mount what a client uses that may write, or may use at any time from another machine:
-/// hosts connect again by themselves, as after a restart.
+/// hosts connect again by themselves, as after a restart. `own`: the node's identity.
 ///
 /// # Errors
 /// Says who uses it, and where.
-pub fn refuse_clients(volume: &VolumeStatus, args: &MountArgs) -> Result<(), Failure> {
+pub fn refuse_clients(volume: &VolumeStatus, args: &MountArgs, own: &str) -> Result<(), Failure> {
     let what = format!("volume `{}` is not mounted on {}", volume.name, args.directory.display());
     let writable: Vec<&Export> = volume.exports.iter().filter(|it| !it.read_only).collect();
     let used: Vec<&Export> = writable.iter().filter(|it| it.clients > 0).copied().collect();
@@ -36,15 +36,27 @@ pub fn refuse_clients(volume: &VolumeStatus, args: &MountArgs) -> Result<(), Fai
         let failure = Failure::new(what, users.join(", and ")).exit(Exit::Unsafe);
         return Err(failure.advise(ending_client(volume, first)));
     }
-    let reached =
-        writable.iter().find(|export| is_reached(export)).filter(|_| !args.beside_exports);
-    let Some(export) = reached else { return Ok(()) };
+    let reached = writable.into_iter().find(|export| is_reached(export));
+    let reached = reached.map(|it| (use_by(it), end(volume, &it.kind, &it.node.name)));
+    let meant = || {
+        let mut meant = meant(volume, own);
+        let (node, it) = meant.find(|(_, export)| export.tcp && !export.read_only)?;
+        Some((use_to_come(node, it), end(volume, &it.kind, node)))
+    };
+    let Some((by, end)) = reached.or_else(meant).filter(|_| !args.beside_exports) else {
+        return Ok(());
+    };
     let why = format!(
-        "{}, and whoever may use that can write at any time: what two write that don't know of each \
-         other is lost",
-        use_by(export)
+        "{by}, and whoever may use that can write at any time: what two write that don't know of each \
+         other is lost"
     );
-    Err(Failure::new(what, why).exit(Exit::Unsafe).advise(ending_export(volume, export, args)))
+    let advice = format!(
+        "{end}; or, if nobody uses it while the volume is mounted here: evenkeel mount {} {} \
+         --beside-exports",
+        volume.name,
+        args.directory.display()
+    );
+    Err(Failure::new(what, why).exit(Exit::Unsafe).advise(advice))
 }
 
 /// Whether other machines reach it.
@@ -52,24 +64,28 @@ fn is_reached(export: &Export) -> bool {
     export.kind == "nvme" || !export.tcp.is_empty()
 }
 
-fn ending_export(volume: &VolumeStatus, export: &Export, args: &MountArgs) -> String {
-    let (name, directory) = (&volume.name, args.directory.display());
-    let end = end(volume, export);
-    format!(
-        "{end}; or, if nobody uses it while the volume is mounted here: evenkeel mount {name} \
-         {directory} --beside-exports"
-    )
+/// The exports that are not there, and come by themselves: as soon as the node is ready on which
+/// they are meant to be. A volume that is not shared is taken from any other node.
+fn meant<'a>(
+    volume: &'a VolumeStatus,
+    own: &str,
+) -> impl Iterator<Item = (&'a str, &'a WantedExport)> {
+    let is_shared = volume.bitmap == VolumeBitmap::Clustered;
+    let wanted = volume.wanted_on.iter().filter(move |on| is_shared || on.node.id == own);
+    wanted.flat_map(|on| on.exports.iter().map(|export| (&*on.node.name, export)))
 }
 
 /// What to do about a client, which may be the disk of a virtual machine: another node's export
 /// can't be ended from here without its attachment.
 fn ending_client(volume: &VolumeStatus, export: &Export) -> String {
-    format!("have what uses it end its connection, or {}; then try again", end(volume, export))
+    let end = end(volume, &export.kind, &export.node.name);
+    format!("have what uses it end its connection, or {end}; then try again")
 }
 
-fn end(volume: &VolumeStatus, export: &Export) -> String {
-    let (name, kind, node) = (&volume.name, &export.kind, &export.node.name);
-    let is_here = |primary: &PrimaryStatus| primary.here && primary.node.name == *node;
+/// How an export of this kind on this node is ended.
+fn end(volume: &VolumeStatus, kind: &str, node: &str) -> String {
+    let name = &volume.name;
+    let is_here = |primary: &PrimaryStatus| primary.here && primary.node.name == node;
     match volume.primaries.iter().any(is_here) {
         true => format!(
             "end the export and the connection with it: evenkeel unexport {name} --only {kind}"
@@ -114,8 +130,9 @@ pub fn refuse_mkfs(
     volume: &VolumeStatus,
     device: &Path,
     wanted: Filesystem,
+    own: &str,
 ) -> Result<(), Failure> {
-    let others = of(volume, device);
+    let others = of(volume, device, own);
     if others.is_empty() {
         return Ok(());
     }
@@ -148,31 +165,43 @@ fn ending(name: &str) -> String {
     )
 }
 
-/// Who else has the volume attached, exported or its device open, each as a sentence.
-pub fn of(volume: &VolumeStatus, device: &Path) -> Vec<String> {
-    let mut others = elsewhere(volume);
+/// Who else has the volume attached, exported or its device open, each as a sentence. `own`: the
+/// node's identity.
+pub fn of(volume: &VolumeStatus, device: &Path, own: &str) -> Vec<String> {
+    let mut others = elsewhere(volume, own);
     others.extend(users(device));
     others
 }
 
 /// Those that the nodes know of.
-fn elsewhere(volume: &VolumeStatus) -> Vec<String> {
+fn elsewhere(volume: &VolumeStatus, own: &str) -> Vec<String> {
     let attached = volume.primaries.iter().filter(|primary| !primary.here);
     let attached = attached.map(|primary| format!("it is attached on node {}", primary.node.name));
-    volume.exports.iter().map(use_by).chain(attached).collect()
+    let meant = meant(volume, own).map(|(node, export)| use_to_come(node, export));
+    volume.exports.iter().map(use_by).chain(meant).chain(attached).collect()
 }
 
 /// `an NBD client uses it (n2)`.
 fn use_by(export: &Export) -> String {
-    let (protocol, client) = match &*export.kind {
-        "nvme" => ("NVMe", "host"),
-        _ => ("NBD", "client"),
-    };
+    let (protocol, client) = protocol(&export.kind);
     let node = &export.node.name;
     match export.clients {
         0 => format!("it is exported by {protocol} ({node})"),
         1 => format!("an {protocol} {client} uses it ({node})"),
         clients => format!("{clients} {protocol} {client}s use it ({node})"),
+    }
+}
+
+/// `it is to be exported by NVMe (n1)`.
+fn use_to_come(node: &str, export: &WantedExport) -> String {
+    format!("it is to be exported by {} ({node})", protocol(&export.kind).0)
+}
+
+/// A protocol, and what uses an export by it.
+fn protocol(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "nvme" => ("NVMe", "host"),
+        _ => ("NBD", "client"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::ApiError;
-use evenkeel_api::types::WantedStatus;
+use evenkeel_api::types::{WantedExport, WantedStatus};
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{self, Turn, turn};
@@ -164,7 +164,15 @@ fn told(
     why: Option<String>,
 ) -> WantedStatus {
     let (device, nbd, nvme) = (shown.device, shown.nbd.is_some(), shown.nvme.is_some());
-    WantedStatus { node: node.coordinator.node_ref(id), alive, device, nbd, nvme, why }
+    let (node, exports) = (node.coordinator.node_ref(id), exports(&shown));
+    WantedStatus { node, alive, device, nbd, nvme, exports, why }
+}
+
+fn exports(shown: &Shown) -> Vec<WantedExport> {
+    let of = |kind: &str, tcp, read_only| WantedExport { kind: kind.to_owned(), tcp, read_only };
+    let nbd = shown.nbd.as_ref().map(|nbd| of("nbd", nbd.tcp, nbd.read_only));
+    let nvme = shown.nvme.as_ref().map(|nvme| of("nvme", true, nvme.read_only));
+    nbd.into_iter().chain(nvme).collect()
 }
 
 /// Where else a volume is meant to be attached that is attached here, and by what it is not shown

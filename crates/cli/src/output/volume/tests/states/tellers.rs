@@ -100,7 +100,8 @@ pub(super) fn tellers() -> Vec<Teller> {
 /// It is meant to be attached on n3.
 fn wanted(alive: Option<bool>, why: Option<&str>) -> WantedStatus {
     let node = NodeRef { id: "3".into(), name: "n3".into() };
-    WantedStatus { node, alive, device: true, nbd: false, nvme: false, why: why.map(str::to_owned) }
+    let (exports, why) = (Vec::new(), why.map(str::to_owned));
+    WantedStatus { node, alive, device: true, nbd: false, nvme: false, exports, why }
 }
 
 fn primaries() -> Vec<Teller> {
