@@ -142,6 +142,33 @@ impl Machine {
         self.is_detached();
     }
 
+    /// A `mount` whose program, called so, is there only for this: it heeds no signal, does this as
+    /// soon as the file is there that is returned, and has begun.
+    fn mounts_slowly(&self, name: &str, then: &str) -> (Child, PathBuf) {
+        let programs = self.place(name);
+        std::fs::create_dir(&programs).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let then = then.replace("SYSTEM", &path);
+        let script = format!(
+            "#!/bin/sh\ntrap '' INT TERM\ntouch \"$0.begun\"\nn=0\n\
+             while [ $n -lt 600 ] && ! [ -e \"$0.end\" ]; do sleep 0.1; n=$((n + 1)); done\n\
+             {then}\n"
+        );
+        let program = programs.join("mount");
+        std::fs::write(&program, script).unwrap();
+        assert!(Command::new("chmod").arg("+x").arg(&program).status().unwrap().success());
+        let line = self.line("mount VOLUME DIRECTORY");
+        let mut command = common::evenkeel(&self.runtime("n1").join("api.sock"), line.split(' '));
+        let command = command.env("PATH", format!("{}:{path}", programs.display()));
+        let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !programs.join("mount.begun").exists() {
+            assert!(Instant::now() < deadline, "it does not begin to mount");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        (child, programs.join("mount.end"))
+    }
+
     /// A client of the NBD export, for as long as it is held.
     fn nbd_client(&self) -> UnixStream {
         let status = self.status();
@@ -350,23 +377,7 @@ fn a_mount_that_comes_too_early_after_a_kill_takes_no_device_away() {
 fn an_interrupt_ends_the_wait_for_a_mount_that_hangs() {
     let Some(machine) = Machine::new() else { return };
     machine.format();
-    let programs = machine.place("programs");
-    std::fs::create_dir(&programs).unwrap();
-    let hangs = programs.join("mount");
-    let script = "#!/bin/sh\ntrap '' INT TERM\ntouch \"$0.begun\"\nn=0\n\
-                  while [ $n -lt 300 ] && ! [ -e \"$0.end\" ]; do sleep 0.1; n=$((n + 1)); done\nexit 1\n";
-    std::fs::write(&hangs, script).unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(&hangs).status().unwrap().success());
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let line = machine.line("mount VOLUME DIRECTORY");
-    let mut command = common::evenkeel(&machine.runtime("n1").join("api.sock"), line.split(' '));
-    let command = command.env("PATH", &path).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !programs.join("mount.begun").exists() {
-        assert!(Instant::now() < deadline, "it does not begin to mount");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let (child, end) = machine.mounts_slowly("programs", "exit 1");
     let begun = Instant::now();
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
@@ -375,7 +386,85 @@ fn an_interrupt_ends_the_wait_for_a_mount_that_hangs() {
     assert!(said.contains("`mount` goes on in the kernel until the volume answers"), "{said}");
     // What is said is so.
     assert!(machine.status()["primaries"][0]["device"].is_string());
-    std::fs::write(programs.join("mount.end"), "").unwrap();
+    std::fs::write(end, "").unwrap();
+    machine.ok("umount VOLUME");
+    machine.is_detached();
+}
+
+/// The second one finds the device that the first one has made.
+#[test]
+fn a_mount_that_fails_leaves_the_device_to_another_one_that_has_found_it() {
+    let Some(machine) = Machine::new() else { return };
+    machine.format();
+    let (first, end_first) = machine.mounts_slowly("first", "false");
+    let (second, end_second) = machine.mounts_slowly("second", "exec env PATH=SYSTEM mount \"$@\"");
+    std::fs::write(end_first, "").unwrap();
+    machine.said(1, &first.wait_with_output().unwrap());
+    assert!(machine.status()["primaries"][0]["device"].is_string(), "{:#}", machine.status());
+    std::fs::write(end_second, "").unwrap();
+    machine.said(0, &second.wait_with_output().unwrap());
+    machine.ok("umount VOLUME");
+    machine.is_detached();
+}
+
+/// As an operator who does not wait for the node, which attaches it again by itself.
+#[test]
+fn what_is_attached_by_hand_after_a_restart_is_no_mounts_any_more() {
+    let Some(mut machine) = Machine::new() else { return };
+    machine.format();
+    machine.ok("mount VOLUME DIRECTORY");
+    assert!(Command::new("umount").arg(machine.directory()).status().unwrap().success());
+    machine.end("-TERM");
+    machine.start_late();
+    machine.ok("attach VOLUME --as device");
+    machine.ok("mount VOLUME DIRECTORY");
+    let said = machine.ok("umount VOLUME");
+    assert!(said.contains("it stays attached on node n1, as it was before"), "{said}");
+    assert!(machine.status()["primaries"][0]["device"].is_string());
+}
+
+/// The view names the primary of the killed daemon: no other node could attach it.
+#[test]
+fn nothing_is_called_detached_that_the_cluster_counts_as_attached() {
+    let Some(mut machine) = Machine::new() else { return };
+    machine.ok("attach VOLUME --as none");
+    machine.end("-KILL");
+    let (disk, away) = (machine.place("n1").join("d"), machine.place("n1").join("away"));
+    std::fs::rename(&disk, &away).unwrap();
+    machine.start();
+    let status = machine.line("volume status VOLUME --json");
+    machine.until("n1", &status, |said| said.contains("which has not attached it: "));
+    let output = machine.run("n1", &machine.line("detach VOLUME"));
+    machine.said(5, &output);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("it may count as attached there still, because "), "{said}");
+    std::fs::rename(&away, &disk).unwrap();
+    machine.until("n1", "disk list --json", |said| said.contains("\"state\":\"serving\""));
+    let said = machine.ok("detach VOLUME");
+    assert!(said.contains("node n1 has given it up"), "{said}");
+    machine.is_detached();
+}
+
+/// After some seconds the command asks the node why the volume does not answer.
+#[test]
+fn an_interrupt_ends_the_wait_for_a_node_that_does_not_say_why() {
+    let Some(machine) = Machine::new() else { return };
+    machine.format();
+    let (child, end) = machine.mounts_slowly("programs", "exit 1");
+    let node = machine.node.id().to_string();
+    let signal = |signal: &str, process: &str| {
+        assert!(Command::new("kill").args([signal, process]).status().unwrap().success());
+    };
+    signal("-STOP", &node);
+    std::thread::sleep(Duration::from_secs(8));
+    let begun = Instant::now();
+    signal("-INT", &child.id().to_string());
+    let output = child.wait_with_output().unwrap();
+    signal("-CONT", &node);
+    std::fs::write(end, "").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "it waited for the node");
+    let said = machine.said(130, &output);
+    assert!(said.contains("`mount` goes on in the kernel until the volume answers"), "{said}");
     machine.ok("umount VOLUME");
     machine.is_detached();
 }

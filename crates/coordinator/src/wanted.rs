@@ -33,13 +33,64 @@ pub struct Shown {
     pub mount: Option<ForMount>,
 }
 
+/// How many mounts are known by which one device is used: of more the oldest is forgotten, whose
+/// device the kernel keeps if it is mounted.
+const MAX_MOUNTS: usize = 16;
+
 /// What was made for a mount: `umount` takes away as much, and no more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForMount {
-    /// How much that is.
-    pub made: Made,
-    /// The mount that it was made for: one that fails takes away nothing that another one has.
-    pub token: String,
+    made: Made,
+    /// The mount that it was made for, or the oldest of those that have it.
+    token: String,
+    /// The mounts that have found it made, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    others: Vec<String>,
+}
+
+impl ForMount {
+    /// Made for the mount with this token.
+    #[must_use]
+    pub const fn new(made: Made, token: String) -> Self {
+        Self { made, token, others: Vec::new() }
+    }
+
+    /// How much it is.
+    #[must_use]
+    pub const fn made(&self) -> Made {
+        self.made
+    }
+
+    /// Its device alone from now on: somebody else wants it attached.
+    pub const fn leave_attachment(&mut self) {
+        self.made = Made::Device;
+    }
+
+    /// Whether the mount with this token is the only one that has it.
+    #[must_use]
+    pub fn is_only_for(&self, token: &str) -> bool {
+        self.token == token && self.others.is_empty()
+    }
+
+    /// The mount with this token has it, too.
+    pub fn add(&mut self, token: String) {
+        if self.token == token || self.others.contains(&token) {
+            return;
+        }
+        self.others.push(token);
+        if self.others.len() >= MAX_MOUNTS {
+            self.token = self.others.remove(0);
+        }
+    }
+
+    /// The mount with this token has failed. The last one stays, for whoever takes away what it
+    /// has.
+    pub fn remove(&mut self, token: &str) {
+        self.others.retain(|other| other != token);
+        if self.token == token && !self.others.is_empty() {
+            self.token = self.others.remove(0);
+        }
+    }
 }
 
 /// What of the use of a volume was made for a mount.
@@ -144,3 +195,6 @@ impl VolumeRecord {
         self.wanted_on.values_mut().for_each(|shown| *shown = None);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -288,6 +288,11 @@ impl Attached {
         self.seen.borrow().nbd().cloned()
     }
 
+    /// How it is shown at present.
+    pub(in crate::volumes) fn shown(&self) -> Shown {
+        self.seen.borrow().shown()
+    }
+
     /// How it is exported by NVMe over TCP.
     #[must_use]
     pub fn nvme(&self) -> Option<WantedNvme> {

@@ -77,16 +77,16 @@ async fn a_command_that_comes_first_attaches_a_volume_as_it_was() {
     nodes[2].detach("web").await;
 }
 
-/// As a boot unit's `mount` that has seen no device, while the daemon is about to make it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mount_takes_what_the_daemon_was_quicker_to_attach() {
+async fn what_a_mount_has_not_made_is_not_a_mounts_to_take_away() {
     let place = Place::new();
     let nodes = place.cluster(&["a"]).await;
     nodes[0].create("web", 1).await;
     nodes[0].attach("web").await;
     let path = "/v1/volumes/web/attach";
     nodes[0].refused("POST", path, json!({"how": "none"}), "attached").await;
-    nodes[0].ok("POST", path, json!({"how": "none", "mount": "m1"})).await;
+    // It wants no device, so there is nothing that it could take.
+    nodes[0].refused("POST", path, json!({"how": "none", "mount": "m1"}), "attached").await;
     // It has made nothing, so it takes nothing away.
     let (status, answer) =
         nodes[0].call("POST", "/v1/volumes/web/detach", json!({"failed_mount": "m1"})).await;
@@ -110,7 +110,10 @@ async fn an_export_that_cannot_be_made_at_once_is_not_forgotten() {
         nodes[0].restart().await;
         let status = nodes[0].until("/v1/volumes/web", lacks).await;
         assert_eq!(status["volume"]["state"], "serving", "{status:#}");
-        assert_eq!(status["volume"]["wanted_on"][0]["nbd"], true, "{status:#}");
+        let wanted = &status["volume"]["wanted_on"][0];
+        assert_eq!(wanted["nbd"], true, "{status:#}");
+        let export = json!({"kind": "nbd", "tcp": false, "read_only": false});
+        assert_eq!(wanted["exports"], json!([export]), "{status:#}");
         // Nor does the end of the daemon forget it.
         nodes[0].stop().await;
     }
@@ -315,7 +318,9 @@ async fn what_is_detached_while_the_coordinator_is_away_is_not_wanted_when_it_re
     nodes[1].restart().await;
     // It waits for the coordinator to be admitted, and so for the volume.
     let answer = nodes[1].detach("web").await;
-    assert_eq!(answer["clean"], true, "{answer}");
+    assert_eq!(answer["given_up"], false, "only the coordinator knows: {answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("because the coordinator does not answer node b"), "{message}");
     nodes[1].crash().await;
     nodes[0].restart().await;
     let wanted = wanted_on(&nodes[0].get("/v1/volumes/web").await).1;

@@ -70,3 +70,35 @@ async fn what_a_detach_has_left_can_be_attached_again_where_it_was() {
     let answer = nodes[0].detach("web").await;
     assert_eq!((&answer["clean"], &answer["silent"]), (&json!(true), &json!([])));
 }
+
+/// The view names the primary of a daemon that was killed, and the next daemon waits to attach it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_to_be_attached_again_is_given_up_when_nobody_wants_it_any_more() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    let request = json!({"name": "web", "size": 4 << 20, "replicas": 1, "on": ["b:d"]});
+    nodes[0].ok("POST", "/v1/volumes", request).await;
+    nodes[2].attach("web").await;
+    nodes[1].stop().await;
+    nodes[2].crash().await;
+    nodes[2].restart().await;
+    nodes[2].until(VOLUME, |v| v["volume"]["wanted_on"][0]["node"]["name"] == "c").await;
+    let answer = nodes[2].detach("web").await;
+    assert_eq!((&answer["clean"], &answer["given_up"]), (&json!(false), &json!(false)));
+    let message = answer["message"].as_str().unwrap();
+    let said = "web: it was not attached on node c, and is not attached there again; but it may count as attached there still, because ";
+    assert!(message.starts_with(said), "{message}");
+    assert!(message.ends_with("`evenkeel detach web --node c` once more gives it up"), "{message}");
+
+    nodes[1].restart().await;
+    nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == true).await;
+    // What was said is so.
+    let how = json!({"how": "none"});
+    nodes[0].refused("POST", ATTACH, how, "attached-elsewhere").await;
+    // An unmount gives it up as a detach does.
+    let answer = nodes[2].ok("POST", DETACH, json!({"after_mount": true})).await;
+    assert_eq!((&answer["clean"], &answer["given_up"]), (&json!(true), &json!(true)));
+    nodes[0].attach("web").await;
+    nodes[0].detach("web").await;
+    nodes[2].refused("POST", DETACH, json!({"after_mount": true}), "not-attached").await;
+}

@@ -211,6 +211,21 @@ impl Turn {
         self.step(|machine| machine.no_device(attached.primary.incarnation));
     }
 
+    /// See [`Lifecycle::add_mount`].
+    pub(in crate::volumes) fn add_mount(&self, attached: &Attached, token: String) {
+        self.step(|machine| machine.add_mount(attached.primary.incarnation, token));
+    }
+
+    /// See [`Lifecycle::remove_mount`].
+    pub(in crate::volumes) fn remove_mount(&self, token: &str) {
+        self.step(|machine| machine.remove_mount(token));
+    }
+
+    /// See [`Lifecycle::claim`].
+    pub(in crate::volumes) fn claim(&self, attached: &Attached, device: bool) {
+        self.step(|machine| machine.claim(attached.primary.incarnation, device));
+    }
+
     /// See [`Lifecycle::export`].
     pub(super) fn export(&self, attached: &Attached, nbd: Option<WantedNbd>) {
         self.step(|machine| machine.export(attached.primary.incarnation, nbd));

@@ -204,6 +204,31 @@ impl Lifecycle {
         self.untold |= is_new;
     }
 
+    /// A mount has found the block device, which may have been made for another one: the last of
+    /// them takes it away, or an unmount.
+    pub(super) fn add_mount(&mut self, primary: Incarnation, token: String) {
+        let is_new = self.of(primary).is_some_and(|attachment| attachment.add_mount(token));
+        self.untold |= is_new;
+    }
+
+    /// The mount with this token has failed, and what was made for it stays, for others.
+    pub(super) fn remove_mount(&mut self, token: &str) {
+        let mount = self.awaited.as_mut().and_then(|awaited| awaited.how.mount.as_mut());
+        if let Some(mount) = mount {
+            mount.remove(token);
+            self.untold = true;
+        } else if let Some(attachment) = &mut self.attachment {
+            self.untold |= attachment.remove_mount(token);
+        }
+    }
+
+    /// A command wants it attached that is no mount, with its block device if `device`: no unmount
+    /// takes that away.
+    pub(super) fn claim(&mut self, primary: Incarnation, device: bool) {
+        let is_new = self.of(primary).is_some_and(|attachment| attachment.claim(device));
+        self.untold |= is_new;
+    }
+
     /// It is exported by NBD, or not any more.
     pub(super) fn export(&mut self, primary: Incarnation, nbd: Option<WantedNbd>) {
         let is_new = self.of(primary).is_some_and(|attachment| attachment.set_nbd(nbd));
@@ -309,6 +334,7 @@ impl Lifecycle {
     pub(super) fn await_no_device(&mut self) {
         if let Some(awaited) = &mut self.awaited {
             (awaited.how.device, awaited.how.mount) = (false, None);
+            self.untold = true;
         }
     }
 
@@ -358,8 +384,10 @@ impl Lifecycle {
     /// What the coordinator is to be told: how it is wanted here, or that it is not. `None`: what
     /// it knows is to stay.
     pub(super) fn news(&self) -> Option<Option<Shown>> {
-        if self.is_kept() {
-            return None;
+        match (&self.closing, &self.awaited) {
+            (Some(Some(_)), _) => return None,
+            (None, Some(awaited)) => return Some(Some(awaited.how.shown())),
+            _ => {}
         }
         let attached = self.attachment.as_ref().filter(|it| it.phase() == Phase::Attached);
         Some(attached.and_then(Attachment::established).cloned())

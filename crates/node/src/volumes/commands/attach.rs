@@ -51,17 +51,21 @@ pub async fn attach(
     };
     let turn = turn(node, id).await;
     let attached = match alive(node, &turn, &what).await? {
-        // A mount takes the device that the node itself may have been quicker to make.
-        Some(attached) if adds_nothing(&attached, request.how) && request.mount.is_none() => {
-            return Err(attached_already(node, &what));
+        Some(attached)
+            if adds_nothing(&attached.shown(), &request) && !takes_what_is_there(&request) =>
+        {
+            return Err(attached_already(node, &what, ""));
         }
         Some(attached) => attached,
         None => begin(node, &turn, &request, &what).await?,
     };
-    if !adds_nothing(&attached, request.how) {
+    if !adds_nothing(&attached.shown(), &request) {
         show(node, &turn, &attached, &request, &what).await?;
     }
     establish(node, &turn, &attached, &what).await?;
+    if let Some(token) = request.mount().filter(|_| takes_what_is_there(&request)) {
+        turn.add_mount(&attached, token);
+    }
     turn.save().await;
     wanted::changed(node, &turn).await;
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
@@ -88,15 +92,18 @@ async fn begin(
     let Some(attached) = again::take_up(node, turn, what).await? else {
         return start(node, turn, what, asked(request)).await;
     };
-    let is_writable = attached.nbd().is_some_and(|nbd| !nbd.read_only);
-    match request.read_only && is_writable {
-        true => Err(attached_already(node, what)),
-        false => Ok(attached),
+    if let Some(otherwise) = shown_otherwise(&attached.shown(), request) {
+        return Err(attached_already(node, what, otherwise));
     }
+    if request.mount().is_none() {
+        turn.claim(&attached, matches!(how(request), AttachHow::Device | AttachHow::Auto));
+    }
+    Ok(attached)
 }
 
-fn attached_already(node: &Node, what: &str) -> ApiError {
-    let why = format!("it is attached on node {} already", node.identity.name);
+/// `shown`: how, as the end of a sentence.
+fn attached_already(node: &Node, what: &str, shown: &str) -> ApiError {
+    let why = format!("it is attached on node {} already{shown}", node.identity.name);
     let advice = "Use it, or detach it first; see `evenkeel volume status`";
     ApiError::new(ErrorCode::Attached, what, why, advice)
 }
@@ -131,16 +138,12 @@ async fn refuse_device(
     request: &AttachRequest,
     what: &str,
 ) -> Result<(), ApiError> {
-    let is_wanted = match request.how {
+    let is_needed = match how(request) {
         AttachHow::Device => true,
-        AttachHow::Auto => !request.read_only,
-        AttachHow::Nbd | AttachHow::None => false,
+        AttachHow::Auto => false,
+        AttachHow::Nbd | AttachHow::None => return Ok(()),
     };
-    if !is_wanted {
-        return Ok(());
-    }
     let name = find(node, what, &volume.to_string()).await?.stored.record.name;
-    let is_needed = request.how == AttachHow::Device;
     let what = what.to_owned();
     let check = move |node: &Node| match evenkeel_attach::refuse(&place(node), &name) {
         // It is exported instead.
@@ -150,30 +153,62 @@ async fn refuse_device(
     node.blocking(check).await
 }
 
-/// Whether an attached volume is shown already as it is asked for.
-fn adds_nothing(attached: &Attached, how: AttachHow) -> bool {
-    match how {
+/// By what a volume is to be shown: no block device refuses writes.
+const fn how(request: &AttachRequest) -> AttachHow {
+    match (request.how, request.read_only) {
+        (AttachHow::Auto, true) => AttachHow::Nbd,
+        (how, _) => how,
+    }
+}
+
+/// A mount takes the block device that is there, whoever has made it: the node itself may have been
+/// quicker, and another mount has none to itself.
+fn takes_what_is_there(request: &AttachRequest) -> bool {
+    request.mount().is_some() && how(request) == AttachHow::Device
+}
+
+/// Whether an attached volume is shown already by what is asked for.
+const fn adds_nothing(shown: &Shown, request: &AttachRequest) -> bool {
+    match how(request) {
         AttachHow::None => true,
-        AttachHow::Nbd => attached.nbd().is_some(),
-        AttachHow::Device => attached.device().is_some(),
-        AttachHow::Auto => attached.device().is_some() || attached.nbd().is_some(),
+        AttachHow::Nbd => shown.nbd.is_some(),
+        AttachHow::Device => shown.device,
+        AttachHow::Auto => shown.device || shown.nbd.is_some(),
+    }
+}
+
+/// What takes writes of a volume that was to refuse them, or the other way, as the end of a
+/// sentence.
+fn shown_otherwise(shown: &Shown, request: &AttachRequest) -> Option<&'static str> {
+    const TAKES: &str = ", by an NBD export that takes writes";
+    const REFUSES: &str = ", by an NBD export that refuses writes";
+    let nbd = shown.nbd.as_ref().map(|nbd| nbd.read_only);
+    let nvme = shown.nvme.as_ref().map(|nvme| nvme.read_only);
+    let is_writable = shown.device || [nbd, nvme].contains(&Some(false));
+    match (how(request), request.read_only, nbd) {
+        (AttachHow::Nbd, true, Some(false)) => Some(TAKES),
+        (AttachHow::Nbd, false, Some(true)) => Some(REFUSES),
+        (AttachHow::Auto, false, Some(true)) if !shown.device => Some(REFUSES),
+        (AttachHow::None, true, _) if is_writable => Some(", by what takes writes"),
+        _ => None,
     }
 }
 
 /// How a volume is to be shown, as far as it is known before that is tried.
 fn asked(request: &AttachRequest) -> Shown {
-    let nbd = WantedNbd { read_only: request.read_only, ..WantedNbd::default() };
-    let by_nbd = Shown { nbd: Some(nbd), ..Shown::default() };
-    match request.how {
+    match how(request) {
         AttachHow::None => Shown::default(),
-        AttachHow::Auto if request.read_only => by_nbd,
         AttachHow::Device | AttachHow::Auto => {
-            let for_mount = |token| ForMount { made: Made::Attachment, token };
+            let for_mount = |token| ForMount::new(Made::Attachment, token);
             let mount = request.mount().map(for_mount);
             Shown { device: true, mount, ..Shown::default() }
         }
-        AttachHow::Nbd => by_nbd,
+        AttachHow::Nbd => Shown { nbd: Some(nbd(request)), ..Shown::default() },
     }
+}
+
+fn nbd(request: &AttachRequest) -> WantedNbd {
+    WantedNbd { read_only: request.read_only, ..WantedNbd::default() }
 }
 
 /// Makes the device or the export that is asked for.
@@ -184,15 +219,12 @@ async fn show(
     request: &AttachRequest,
     what: &str,
 ) -> Result<(), ApiError> {
-    let nbd = WantedNbd { read_only: request.read_only, ..WantedNbd::default() };
+    let nbd = nbd(request);
     let asked_by = request.mount().map_or(AskedBy::Command, AskedBy::Mount);
-    let shown = match request.how {
+    let shown = match how(request) {
         AttachHow::None => Ok(()),
         AttachHow::Nbd => export::start(node, turn, attached, nbd, what).await,
         AttachHow::Device => make_device(node, turn, attached, (false, asked_by), what).await,
-        AttachHow::Auto if request.read_only => {
-            export::start(node, turn, attached, nbd, what).await
-        }
         AttachHow::Auto => match make_device(node, turn, attached, (false, asked_by), what).await {
             Err(e) if e.code == ErrorCode::NotSupported => {
                 tracing::info!(
@@ -212,3 +244,6 @@ async fn show(
     }
     shown
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ pub async fn detach(
         Where::There(found, target) => (found, target),
     };
     if !target.may_live && wanted::take_back(node, &found, &target, &what).await? {
-        return Ok(not_again(volume, &target.node.name));
+        return Ok(unclean::not_again(volume, &target.node.name));
     }
     let path = routes::fill(routes::DETACH, &[volume]);
     let (body, deadline) = (Some(&request), cluster::COMMAND);
@@ -95,17 +95,12 @@ async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Opt
     Some(give_up_in_turn(node, &turn, name).await)
 }
 
-/// The same for whoever has the turn.
+/// The same for whoever has the turn. The view may name a primary of an earlier daemon still.
 pub(super) async fn give_up_in_turn(node: &Arc<Node>, turn: &Turn, name: &str) -> DetachAnswer {
     turn.unwant();
     turn.save().await;
     wanted::changed(node, turn).await;
-    not_again(name, &node.identity.name)
-}
-
-fn not_again(volume: &str, node: &str) -> DetachAnswer {
-    let what = "it was not attached on node";
-    unclean::given_up(true, format!("{volume}: {what} {node}, and is not attached there again"))
+    unclean::give_up_rest(node, turn, name).await
 }
 
 async fn is_here(node: &Node, what: &str, name: Option<&str>) -> Result<bool, ApiError> {
@@ -131,7 +126,6 @@ async fn detach_there(
     what: &str,
 ) -> Result<Where, ApiError> {
     let found = find(node, what, volume).await?;
-    let is_left = found.view.primaries.iter().any(|p| p.id.node == node.identity.node);
     // Whoever names no node means this one.
     let target = match request.node.as_deref().filter(|_| !forwarded) {
         Some(name) => named(node, what, name).await?,
@@ -141,7 +135,7 @@ async fn detach_there(
         refuse_elsewhere(node, &found, Some(&target), what)?;
         return Ok(Where::There(found, target));
     }
-    if is_left {
+    if unclean::is_left(node, &found.view) {
         return Ok(Where::Left(found));
     }
     if forwarded && !found.view.primaries.is_empty() {

@@ -7,14 +7,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_api::ApiError;
 use evenkeel_api::types::{DetachAnswer, VERSION};
+use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::primary::EndReason;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
 use crate::volumes::Attached;
 use crate::volumes::Node;
-use crate::volumes::attachment::actor::turn;
+use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::{start, wanted};
 use crate::volumes::lookup::{Found, find, moved, place_of, places};
 
@@ -100,6 +100,11 @@ fn left_as(node: &Node, (before, now): (&View, &Found), here: &str) -> String {
     }
 }
 
+/// Whether the view names a primary of this node.
+pub(super) fn is_left(node: &Node, view: &View) -> bool {
+    view.primaries.iter().any(|primary| primary.id.node == node.identity.node)
+}
+
 /// Gives up what a primary of this node has left behind.
 ///
 /// # Errors
@@ -109,21 +114,30 @@ pub(super) async fn give_up(
     found: &Found,
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
-    let (id, name) = (found.view.volume, &found.stored.record.name);
+    let id = found.view.volume;
     let turn = turn(node, id).await;
-    let view = find(node, what, &id.to_string()).await?.view;
-    let is_left = view.primaries.iter().any(|primary| primary.id.node == node.identity.node);
-    if node.volumes.get(id).is_some() || !is_left {
+    let found = find(node, what, &id.to_string()).await?;
+    if node.volumes.get(id).is_some() || !is_left(node, &found.view) {
         return Err(moved(what));
     }
-    let ended = start::adopt(node, &turn, what).await?;
+    let answer = give_up_in(node, &turn, &found, what).await?;
     turn.unwant();
     wanted::changed(node, &turn).await;
-    let here = &node.identity.name;
-    Ok(match ended {
+    Ok(answer)
+}
+
+/// Attaches it for a moment, so that its replicas become equal.
+async fn give_up_in(
+    node: &Arc<Node>,
+    turn: &Turn,
+    found: &Found,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let (here, name) = (&node.identity.name, &found.stored.record.name);
+    Ok(match start::adopt(node, turn, what).await? {
         EndReason::Detached => {
-            let now = find(node, what, &id.to_string()).await?;
-            given_up(true, left_as(node, (&view, &now), here))
+            let now = find(node, what, &found.view.volume.to_string()).await?;
+            given_up(true, left_as(node, (&found.view, &now), here))
         }
         _ => not_given_up(
             Vec::new(),
@@ -132,4 +146,29 @@ pub(super) async fn give_up(
             ),
         ),
     })
+}
+
+/// A volume that waited to be attached on a node is not attached there any more.
+pub(super) fn not_again(volume: &str, node: &str) -> DetachAnswer {
+    let what = "it was not attached on node";
+    given_up(true, format!("{volume}: {what} {node}, and is not attached there again"))
+}
+
+/// The same of this node for whoever has the turn: what a primary of an earlier daemon has left
+/// behind is given up, too.
+pub(super) async fn give_up_rest(node: &Arc<Node>, turn: &Turn, volume: &str) -> DetachAnswer {
+    let (here, what) = (&node.identity.name, format!("cannot give up volume {volume}"));
+    let left = match find(node, &what, &turn.volume().to_string()).await {
+        Err(error) if error.code == ErrorCode::NoSuchVolume => return not_again(volume, here),
+        Ok(found) if !is_left(node, &found.view) => return not_again(volume, here),
+        Ok(found) => give_up_in(node, turn, &found, &what).await,
+        Err(error) => Err(error),
+    };
+    left.unwrap_or_else(|error| not_given_up(Vec::new(), rest_stays(volume, here, &error.why)))
+}
+
+fn rest_stays(volume: &str, here: &str, why: &str) -> String {
+    format!(
+        "{volume}: it was not attached on node {here}, and is not attached there again; but it may count as attached there still, because {why}. Then no other node can attach it, unless node {here} is dead: `evenkeel detach {volume} --node {here}` once more gives it up"
+    )
 }

@@ -7,13 +7,14 @@ use evenkeel_api::types::{DetachAnswer, DetachRequest, VERSION};
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::VolumeId;
 
-use super::detach;
+use super::{detach, unclean};
 use crate::coordinator::{ForMount, Made, Shown};
 use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::device::remove_device;
 use crate::volumes::attachment::wanted;
+use crate::volumes::lookup::find;
 
 /// Ends the use of a volume; after a mount, as much of it as was made for that.
 ///
@@ -39,8 +40,25 @@ pub async fn detach(
     let attached = volumes.by_name(volume).map(|attached| attached.id);
     match attached.or_else(|| volumes.awaited_by_name(volume)) {
         Some(id) => after_mount(node, id, mount, &what).await,
-        None => Err(not_attached(node, &what)),
+        None => left_behind(node, volume, mount, &what).await,
     }
+}
+
+/// Nothing of it is attached here, or to be. The view may name a primary of this node still that
+/// has ended.
+async fn left_behind(
+    node: &Arc<Node>,
+    volume: &str,
+    mount: Mount<'_>,
+    what: &str,
+) -> Result<DetachAnswer, ApiError> {
+    if let Mount::Unmounted = mount {
+        let found = find(node, what, volume).await?;
+        if unclean::is_left(node, &found.view) {
+            return unclean::give_up(node, &found, what).await;
+        }
+    }
+    Err(not_attached(node, what))
 }
 
 fn refused(what: &str, both: &str) -> ApiError {
@@ -63,10 +81,11 @@ enum Mount<'a> {
 }
 
 impl Mount<'_> {
-    fn has(self, made_for: &ForMount) -> bool {
+    /// Whether no other one has what was made.
+    fn is_last(self, made_for: &ForMount) -> bool {
         match self {
             Self::Unmounted => true,
-            Self::Failed(token) => made_for.token == token,
+            Self::Failed(token) => made_for.is_only_for(token),
         }
     }
 }
@@ -86,8 +105,8 @@ fn stays(meant: &Shown, mount: Mount<'_>) -> Stays {
     let is_exported = meant.nbd.is_some() || meant.nvme.is_some();
     match &meant.mount {
         None => Stays::All("as it was before it was mounted"),
-        Some(made_for) if !mount.has(made_for) => Stays::All("for another mount"),
-        Some(made_for) => match made_for.made {
+        Some(made_for) if !mount.is_last(made_for) => Stays::All("for another mount"),
+        Some(made_for) => match made_for.made() {
             Made::Attachment if is_exported => Stays::Beside("it is exported"),
             Made::Attachment => Stays::Nothing,
             Made::Device => Stays::Beside("it was before it was mounted"),
@@ -105,12 +124,14 @@ async fn after_mount(
     let turn = turn(node, volume).await;
     if let Some(awaited) = node.volumes.awaited(volume) {
         let stays = stays(&awaited.how().shown(), mount);
+        forget_failed(&turn, mount, stays);
         return Ok(while_awaited(node, &turn, &awaited.how().name, stays).await);
     }
     let Some(attached) = node.volumes.get(volume) else { return Err(not_attached(node, what)) };
     // One that is not attached yet, or not any more, has nothing that stays.
     let meant = node.volumes.meant(volume);
     let stays = meant.map_or(Stays::Nothing, |meant| stays(&meant, mount));
+    forget_failed(&turn, mount, stays);
     let (name, here) = (attached.name(), &node.identity.name);
     let message = match stays {
         Stays::Nothing => return detach::detach_in_turn(node, &turn, &attached, what).await,
@@ -118,9 +139,25 @@ async fn after_mount(
             without_device(node, &turn, &attached, what).await?;
             format!("{name}: it stays attached on node {here}, without a block device: {why}")
         }
-        Stays::All(why) => format!("{name}: it stays attached on node {here}, {why}"),
+        Stays::All(why) => {
+            keep(node, &turn).await;
+            format!("{name}: it stays attached on node {here}, {why}")
+        }
     };
     Ok(stays_attached(message))
+}
+
+/// A mount that has failed does not keep another one from taking away what both have.
+fn forget_failed(turn: &Turn, mount: Mount<'_>, stays: Stays) {
+    if let (Mount::Failed(token), Stays::All(_)) = (mount, stays) {
+        turn.remove_mount(token);
+    }
+}
+
+/// What has changed is kept here, and told to the coordinator.
+async fn keep(node: &Arc<Node>, turn: &Turn) {
+    turn.save().await;
+    wanted::changed(node, turn).await;
 }
 
 async fn without_device(
@@ -130,8 +167,7 @@ async fn without_device(
     what: &str,
 ) -> Result<(), ApiError> {
     remove_device(node, turn, attached, what).await?;
-    turn.save().await;
-    wanted::changed(node, turn).await;
+    keep(node, turn).await;
     Ok(())
 }
 
@@ -142,10 +178,13 @@ async fn while_awaited(node: &Arc<Node>, turn: &Turn, name: &str, stays: Stays) 
         Stays::Nothing => detach::give_up_in_turn(node, turn, name).await,
         Stays::Beside(why) => {
             turn.await_no_device();
-            turn.save().await;
+            keep(node, turn).await;
             stays_attached(format!("{again}, without a block device: {why}"))
         }
-        Stays::All(why) => stays_attached(format!("{again}, {why}")),
+        Stays::All(why) => {
+            keep(node, turn).await;
+            stays_attached(format!("{again}, {why}"))
+        }
     }
 }
 
@@ -160,7 +199,7 @@ mod tests {
     use crate::coordinator::{WantedNbd, WantedNvme};
 
     fn made(made: Made) -> Shown {
-        let mount = Some(ForMount { made, token: "one".into() });
+        let mount = Some(ForMount::new(made, "one".into()));
         Shown { device: true, mount, ..Shown::default() }
     }
 
@@ -185,6 +224,13 @@ mod tests {
             let other = stays(&made(what), Mount::Failed("two"));
             assert_eq!(other, Stays::All("for another mount"));
         }
-        assert_eq!(stays(&made(Made::Attachment), Mount::Failed("one")), Stays::Nothing);
+        let mut both = made(Made::Attachment);
+        assert_eq!(stays(&both, Mount::Failed("one")), Stays::Nothing);
+        // It has found what the first one had made.
+        both.mount.as_mut().unwrap().add("two".into());
+        for failed in ["one", "two"] {
+            assert_eq!(stays(&both, Mount::Failed(failed)), Stays::All("for another mount"));
+        }
+        assert_eq!(stays(&both, Mount::Unmounted), Stays::Nothing);
     }
 }

@@ -251,11 +251,39 @@ impl Attachment {
             match asked_by {
                 AskedBy::Command => meant.mount = None,
                 AskedBy::Mount(token) if !was_meant => {
-                    meant.mount = Some(ForMount { made: Made::Device, token });
+                    meant.mount = Some(ForMount::new(Made::Device, token));
                 }
                 // What is asked for already is no mount's, or an earlier one's.
                 AskedBy::Mount(_) | AskedBy::Before => {}
             }
+        })
+    }
+
+    /// A mount has found the block device, which may have been made for another one. Returns true
+    /// if that is news.
+    pub(super) fn add_mount(&mut self, token: String) -> bool {
+        self.means(|meant| {
+            if let Some(mount) = &mut meant.mount {
+                mount.add(token);
+            }
+        })
+    }
+
+    /// A mount has failed, and others have what was made for it. Returns true if that is news.
+    pub(super) fn remove_mount(&mut self, token: &str) -> bool {
+        self.means(|meant| {
+            if let Some(mount) = &mut meant.mount {
+                mount.remove(token);
+            }
+        })
+    }
+
+    /// A command wants it attached, with its block device if `device`: that is no mount's any more.
+    /// Returns true if it was one's.
+    pub(super) fn claim(&mut self, device: bool) -> bool {
+        self.means(|meant| match &mut meant.mount {
+            Some(mount) if !device => mount.leave_attachment(),
+            _ => meant.mount = None,
         })
     }
 

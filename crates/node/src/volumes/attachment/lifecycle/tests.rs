@@ -235,7 +235,7 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     let awaited = machine.awaited().unwrap();
     assert_eq!(awaited.why, "nobody heard it");
     assert_eq!(awaited.how.dead, [PathBuf::from("/dev/dead")]);
-    assert_eq!(machine.news(), None);
+    assert_eq!(machine.news(), Some(Some(BY_NBD)));
     assert!(!machine.is_idle());
     assert!(machine.waits_for("its disk") && !machine.waits_for("its disk"));
     // It is attached again.
@@ -531,7 +531,7 @@ fn device() -> Device {
 }
 
 fn made(made: Made) -> Option<ForMount> {
-    Some(ForMount { made, token: "one".into() })
+    Some(ForMount::new(made, "one".into()))
 }
 
 #[test]
@@ -597,7 +597,62 @@ fn a_device_that_was_made_for_a_mount_is_not_awaited_after_it() {
     };
     machine.cleared();
     assert_eq!(machine.awaited().unwrap().how.mount, made(Made::Device));
+    machine.told();
+    assert!(!machine.next_telling());
     machine.await_no_device();
     assert_eq!(machine.awaited().unwrap().how.shown(), BY_NBD);
     machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.news(), Some(Some(BY_NBD)), "it is not to have a device there any more");
+}
+
+/// Two mounts at once, of which the second one finds the device that the first one had made.
+#[test]
+fn what_was_made_for_a_mount_is_for_all_that_have_found_it() {
+    let mut machine = attached();
+    let turn = granted(&mut machine);
+    machine.device(ONE, device(), AskedBy::Mount("one".into()));
+    machine.add_mount(ONE, "two".into());
+    let is_only_for = |machine: &Lifecycle, token: &str| {
+        machine.meant().unwrap().mount.unwrap().is_only_for(token)
+    };
+    assert!(!is_only_for(&machine, "one") && !is_only_for(&machine, "two"));
+    machine.remove_mount("one");
+    assert!(is_only_for(&machine, "two"));
+    machine.let_go(turn);
+    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    // Nothing becomes a mount's by being found.
+    let turn = granted(&mut machine);
+    machine.device(ONE, device(), AskedBy::Command);
+    machine.add_mount(ONE, "three".into());
+    assert_eq!(machine.meant().unwrap().mount, None);
+    machine.let_go(turn);
+    // Also while it waits to be attached again.
+    let mut machine = Lifecycle::new(VOLUME);
+    let mut both = ForMount::new(Made::Device, "one".into());
+    both.add("two".into());
+    machine.await_again(wanted(1, Shown { device: true, mount: Some(both), ..BY_NBD }), "why");
+    machine.remove_mount("two");
+    assert_eq!(machine.awaited().unwrap().how.mount, made(Made::Device));
+}
+
+/// As `attach` of a volume that waited to be attached again, as it was.
+#[test]
+fn what_a_command_wants_is_no_mounts_any_more() {
+    for (device, left) in [(true, None), (false, made(Made::Device))] {
+        let asked = Shown { device: true, mount: made(Made::Attachment), ..NOT_SHOWN };
+        let (mut machine, turn) = begun();
+        machine.open(ONE, "web", Purpose::Use(asked.clone())).unwrap();
+        machine.made(ONE, true);
+        machine.serves(ONE, None);
+        assert!(machine.establish_lacking(ONE, "not yet"));
+        machine.advance();
+        machine.take_kept();
+        machine.claim(ONE, device);
+        let meant = Shown { mount: left, ..asked };
+        assert_eq!(machine.meant().as_ref(), Some(&meant));
+        assert!(machine.is_untold());
+        assert_eq!(machine.take_kept().remembered, Some(wanted(1, meant)));
+        machine.let_go(turn);
+    }
 }
