@@ -45,6 +45,14 @@ impl Bench {
         assert!(self.submitted.len() <= evenkeel_exports::nbd::connection::MAX_REQUESTS);
     }
 
+    /// Lets the time come for which it waits.
+    fn wake(&mut self) {
+        if let Some(moment) = self.frontend.next_wakeup().filter(|_| !self.ended) {
+            self.context.set_now(moment);
+            self.event(FrontendEvent::Tick);
+        }
+    }
+
     fn answer(&mut self, mode: u8) {
         for (token, operation) in std::mem::take(&mut self.submitted) {
             let result = match operation {
@@ -99,6 +107,7 @@ fuzz_target!(|input: &[u8]| {
     let piece = usize::from(mode >> 3) * 64 + 1;
     while !bytes.is_empty() && !bench.ended {
         let Some((mut memory, range)) = bench.lent.take() else {
+            bench.wake();
             bench.answer(*mode);
             let is_busy = bench.sent > 0 || !bench.submitted.is_empty();
             let receives = bench.lent.is_some();

@@ -40,6 +40,7 @@ impl Target {
             bytes = &bytes[used..];
             let Some(event) = event else { break assert!(bytes.is_empty()) };
             self.event(event);
+            self.connection.check_invariants();
         }
     }
 

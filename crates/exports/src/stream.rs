@@ -238,6 +238,15 @@ impl Stream {
         )
     }
 
+    /// Asserts what holds after each step.
+    pub fn check_invariants(&self) {
+        let Range { start, end } = self.pending;
+        assert!(start <= end && end <= RECEIVE_BUFFER, "what has arrived is in the buffer");
+        let length = self.received.as_ref().map_or(RECEIVE_BUFFER, |received| received.len());
+        assert!(length == RECEIVE_BUFFER, "the buffer that returns is the one that was lent");
+        assert!(self.socket.is_none() || self.queued == 0, "nothing is sent before the start");
+    }
+
     #[cfg(test)]
     pub const fn descriptor(&self) -> Descriptor {
         self.descriptor

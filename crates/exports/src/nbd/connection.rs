@@ -12,6 +12,7 @@
 
 mod answers;
 mod held;
+mod invariants;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -144,6 +145,9 @@ impl Frontend for Connection {
         }
         self.advance(context);
         self.note_stuck(context.now());
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

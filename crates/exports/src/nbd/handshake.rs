@@ -112,6 +112,18 @@ impl Handshake {
         out: &mut Vec<u8>,
     ) -> Result<Progress, HandshakeError> {
         self.input.extend_from_slice(received);
+        let progress = self.go_on(exports, out)?;
+        if cfg!(debug_assertions) {
+            self.check_invariants(&progress);
+        }
+        Ok(progress)
+    }
+
+    fn go_on(
+        &mut self,
+        exports: &dyn Exports,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, HandshakeError> {
         loop {
             let progress = match self.expected {
                 Expected::ClientFlags => self.client_flags()?,
@@ -193,6 +205,23 @@ impl Handshake {
     fn count_option(&mut self) -> Result<(), HandshakeError> {
         self.options += 1;
         if self.options > MAX_OPTIONS { Err(HandshakeError::TooManyOptions) } else { Ok(()) }
+    }
+
+    /// Asserts what holds after each step that the client survives.
+    fn check_invariants(&self, progress: &Progress) {
+        assert!(self.options <= MAX_OPTIONS, "options have a bound");
+        let most = match (progress, self.expected) {
+            (Progress::More, Expected::ClientFlags) => 3,
+            (Progress::More, Expected::Option) => OPTION_HEADER + MAX_OPTION_LENGTH as usize,
+            (Progress::More, Expected::Skip(left)) => {
+                assert!(left > 0, "what is passed over has an end");
+                0
+            }
+            // What follows is the next one's, or comes after TLS has been started.
+            (Progress::StartTls | Progress::Ready(_), _) => 0,
+            (Progress::Ended, _) => usize::MAX,
+        };
+        assert!(self.input.len() <= most, "no more is kept than is needed to go on");
     }
 
     fn conclude(

@@ -64,6 +64,19 @@ impl AdminQueue {
             let refusal = Refusal { status: answer.status, result: answer.result };
             self.answer(answer.slot, refusal, out);
         }
+        if cfg!(debug_assertions) {
+            self.check_invariants(controller);
+        }
+    }
+
+    /// Asserts what holds after each step, of an association that has not ended.
+    fn check_invariants(&self, controller: &Controller) {
+        self.connection.check_invariants();
+        // Without slots the connection is at its end.
+        if !controller.has_ended() && self.connection.depth() > 0 {
+            let unanswered = self.connection.unanswered().count();
+            assert_eq!(unanswered, controller.kept(), "a command is answered, or kept once");
+        }
     }
 
     fn command(

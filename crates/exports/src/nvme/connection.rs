@@ -17,6 +17,7 @@
 //! that comes before that is kept.
 
 mod answers;
+mod invariants;
 mod slots;
 mod transfer;
 
@@ -165,13 +166,17 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> (usize, Option<Event<'a>>) {
         let mut rest = bytes;
-        loop {
+        let result = loop {
             match self.step(&mut rest, out) {
                 Step::GoOn => {}
-                Step::Wait => return (bytes.len(), None),
-                Step::Event(event) => return (bytes.len() - rest.len(), Some(event)),
+                Step::Wait => break (bytes.len(), None),
+                Step::Event(event) => break (bytes.len() - rest.len(), Some(event)),
             }
+        };
+        if cfg!(debug_assertions) {
+            self.check_invariants();
         }
+        result
     }
 
     /// The data that comes next, if no other bytes come before it: whose, where in the command's

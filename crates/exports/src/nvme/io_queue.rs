@@ -24,6 +24,7 @@ mod answers;
 mod commands;
 mod ending;
 mod fused;
+mod invariants;
 mod receiving;
 mod reserving;
 
@@ -200,6 +201,9 @@ impl Frontend for Queue {
             | FrontendEvent::Command { .. } => {}
         }
         self.advance(context);
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
@@ -293,41 +297,6 @@ impl Queue {
             self.lose(self.stream.impatience(), context);
         }
         self.stream.move_on(context.now());
-    }
-
-    /// Asserts what holds after each step.
-    #[cfg(test)]
-    fn check_invariants(&self) {
-        let waits = |slot: &Slot| {
-            let open = self.open[slot.index()].as_ref();
-            open.is_some_and(|open| matches!(open.phase, Phase::Waiting))
-        };
-        assert!(self.waiting.iter().all(waits), "who waits for memory has none");
-        assert!(self.waiting.len() <= self.open.len());
-        if matches!(self.state, State::Serving) {
-            let lent = self.open.iter().flatten();
-            let lent = lent.filter(|open| matches!(open.phase, Phase::Filling(None))).count();
-            let is_direct = matches!(self.receiving, Receiving::Data(..));
-            // Its command may have been aborted meanwhile.
-            assert!(lent <= usize::from(is_direct), "one buffer is lent, if any");
-            let is_open = |slot: Slot| self.open[slot.index()].is_some();
-            assert!(self.stalled.is_none_or(is_open), "who stops the stream is under way");
-            self.check_pairs();
-        }
-        if matches!(self.state, State::Draining(_) | State::Closing(_)) {
-            let mut open = self.open.iter().flatten();
-            assert!(open.all(Open::is_submitted), "nothing else is under way");
-        }
-        if matches!(self.state, State::Closing(_)) {
-            assert!(self.open.iter().all(Option::is_none), "what is drained is answered");
-        }
-        let is_submitted =
-            |slot: &Slot| self.open[slot.index()].as_ref().is_some_and(Open::is_submitted);
-        assert!(
-            self.aborting.iter().all(|(slot, _)| is_submitted(slot)),
-            "others are aborted here"
-        );
-        assert!(!self.is_lost || self.out.is_empty(), "nobody is there to send to");
     }
 }
 

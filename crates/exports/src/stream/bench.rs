@@ -14,9 +14,6 @@ use super::Stream;
 /// A front end that serves a stream.
 pub trait Streaming: Frontend {
     fn stream(&self) -> &Stream;
-
-    /// What holds after each event, asserted.
-    fn check_invariants(&self) {}
 }
 
 pub struct Bench<F> {
@@ -64,7 +61,6 @@ impl<F: Streaming> Bench<F> {
             self.rooms.remove(&token);
         }
         self.front_end.handle(event, &mut self.context);
-        self.front_end.check_invariants();
         for action in self.context.take_actions() {
             assert!(self.ended.is_none(), "nothing follows the end: {action:?}");
             match action {

@@ -68,7 +68,7 @@ impl Connection {
     }
 
     /// Whether a request waits for room that an answer of the volume could make.
-    fn is_stuck(&self) -> bool {
+    pub(super) fn is_stuck(&self) -> bool {
         let waits = match self.expected {
             Expected::Header => self.free.is_empty(),
             Expected::Room(..) => self.free.len() < MAX_REQUESTS,

@@ -329,3 +329,24 @@ fn a_lost_place_ends_the_connection() {
     assert_eq!(bench.submitted.len(), 0);
     assert_eq!(bench.ended.as_deref(), Some(LOST_PLACE));
 }
+
+#[test]
+#[should_panic(expected = "no place is lost")]
+fn a_place_that_does_not_return_is_noticed() {
+    let mut bench = connected(1 << 20, negotiated(false));
+    bench.front_end.free.pop();
+    bench.event(FrontendEvent::MemoryAvailable);
+}
+
+#[test]
+#[should_panic(expected = "nothing is awaited")]
+fn a_connection_that_hears_nothing_is_noticed() {
+    let mut bench = connected(1 << 20, negotiated(false));
+    bench.front_end.receiving = false;
+    bench.front_end.expected = Expected::Drain {
+        request: Request::decode(request(1, 1, 0, 512).first_chunk().unwrap()).unwrap(),
+        error: ErrorNumber::Invalid,
+        left: 512,
+    };
+    bench.front_end.check_invariants();
+}

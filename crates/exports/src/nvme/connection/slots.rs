@@ -135,6 +135,18 @@ impl Slots {
         (0..).zip(&self.open).filter_map(|(index, open)| Some((Slot(index), open.as_ref()?)))
     }
 
+    /// Asserts what holds after each step: each slot is free, or one command has it.
+    pub(super) fn check_invariants(&self) {
+        let taken = self.open.iter().flatten().count();
+        assert_eq!(taken + self.free.len(), self.open.len(), "no slot is lost");
+        let mut is_free = vec![false; self.open.len()];
+        for slot in &self.free {
+            let index = slot.index();
+            assert!(!std::mem::replace(&mut is_free[index], true), "{index} is free once");
+            assert!(self.open[index].is_none(), "{index} is free, and has a command");
+        }
+    }
+
     /// How much memory is taken.
     #[cfg(test)]
     pub(super) const fn capacities(&self) -> (usize, usize) {

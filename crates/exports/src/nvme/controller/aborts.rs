@@ -72,6 +72,11 @@ impl Aborts {
         std::mem::take(&mut self.untold)
     }
 
+    /// How many commands are under way.
+    pub(super) const fn waiting(&self) -> usize {
+        self.under_way.len()
+    }
+
     /// What has to be answered now.
     pub(super) fn take_answers(&mut self) -> Vec<AdminAnswer> {
         std::mem::take(&mut self.answers)

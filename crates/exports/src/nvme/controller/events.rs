@@ -171,9 +171,9 @@ impl Events {
         std::mem::take(&mut self.answers)
     }
 
-    /// Whether no command is under way.
-    pub(super) const fn is_idle(&self) -> bool {
-        self.waiting.is_empty()
+    /// How many commands are under way.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Asserts what holds after each step.

@@ -117,6 +117,11 @@ impl Reservations {
         self.unread.clear();
     }
 
+    /// How many commands are under way.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// What has to be answered now.
     pub(super) fn take_answers(&mut self) -> Vec<AdminAnswer> {
         std::mem::take(&mut self.answers)

@@ -86,6 +86,7 @@ impl Queue {
     /// The volume ends. What it has not done may be possible through another path.
     pub(super) fn stop(&mut self, context: &mut FrontendContext) {
         self.aborting.clear();
+        self.waiting.clear();
         for index in 0..self.open.len() {
             if let Some(open) = self.open[index].take() {
                 self.answer(open.slot, Status::InternalPath);

@@ -284,7 +284,7 @@ impl Queue {
         self.pairs.retain(|pair| self.open[pair.first.index()].is_some());
     }
 
-    #[cfg(test)]
+    /// Asserts what holds of pairs after each step of a queue that serves its host.
     pub(super) fn check_pairs(&self) {
         for pair in &self.pairs {
             let first = self.open[pair.first.index()].as_ref().expect("it is under way");
