@@ -30,8 +30,6 @@ use held::Presence;
 /// Most requests of one client that are in flight at once.
 pub const MAX_REQUESTS: usize = 256;
 
-/// Most bytes that are received straight into a buffer at once.
-const MAX_RECEIVE: usize = 1 << 20;
 /// Longest payload of a refused write that is passed over; a longer one ends the connection.
 const MAX_DRAIN: u32 = 64 << 20;
 
@@ -151,7 +149,8 @@ impl Frontend for Connection {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let deadline = self.keeps_others_waiting().then(|| self.stream.deadline());
+        let is_unfinished = self.is_unfinished();
+        let deadline = self.keeps_others_waiting().then(|| self.stream.next_look(is_unfinished));
         [deadline, self.next_look()].into_iter().flatten().min()
     }
 }
@@ -190,22 +189,27 @@ impl Connection {
 
     /// Whether memory returns only when the client moves on.
     fn keeps_others_waiting(&self) -> bool {
-        let incomplete =
+        let is_ended = matches!(self.expected, Expected::Ended);
+        self.is_unfinished() || (self.stream.is_sending() && !is_ended)
+    }
+
+    /// Whether the client is in the middle of a payload, and listened to. If it is not, it has not
+    /// taken its answers.
+    const fn is_unfinished(&self) -> bool {
+        let is_payload =
             matches!(self.expected, Expected::Payload { .. } | Expected::Direct { .. });
-        incomplete || (self.stream.is_sending() && !matches!(self.expected, Expected::Ended))
+        is_payload && self.receiving
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
         if self.next_look().is_some_and(|at| at <= context.now()) {
             self.look(context);
         }
-        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
-            return;
+        if self.keeps_others_waiting()
+            && let Some(reason) = self.stream.look(self.is_unfinished(), false, context)
+        {
+            self.end(&reason, context);
         }
-        if context.memory_is_short() {
-            self.end(&self.stream.impatience(), context);
-        }
-        self.stream.move_on(context.now());
     }
 
     fn received(
@@ -362,7 +366,7 @@ impl Connection {
         filled += count;
         let missing = buffer.len() - filled;
         if missing >= DIRECT {
-            let range = filled..buffer.len().min(filled + MAX_RECEIVE);
+            let range = filled..buffer.len();
             self.stream.receive_into(buffer, range, context);
             self.receiving = true;
             self.expected = Expected::Direct { request, durable, filled };
