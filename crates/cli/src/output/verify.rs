@@ -51,21 +51,23 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
         (VerifyState::Done, Some(differs)) if verify.alone == verify.total => {
             format!("all {total} read in {took}: {differs}")
         }
-        (VerifyState::Done, Some(differs)) => format!("all {total} compared in {took}: {differs}"),
+        (VerifyState::Done, Some(differs)) => format!("{} in {took}: {differs}", amount(verify)),
         (VerifyState::Done, None) if verify.alone == verify.total => {
             format!(
                 "all {total} read in {took}: nothing is wrong with it; nothing to compare it with"
             )
         }
-        (VerifyState::Done, None) if verify.alone > 0 => {
-            format!("all {total} compared in {took}: no difference")
-        }
         (VerifyState::Done, None) if is_past(verify) => format!(
-            "all {total} compared in {took}: the replicas were identical, and each was rebuilt or replaced since"
+            "{} in {took}: the replicas were identical, and each was rebuilt or replaced since",
+            amount(verify)
         ),
         (VerifyState::Done, None) if let Some(left) = only_one_left(verify, volume) => format!(
-            "all {total} compared in {took}: no difference; of the compared replicas only {left} is as it was then: there is nothing to compare it with now"
+            "{} in {took}: no difference; of the compared replicas only {left} is as it was then: there is nothing to compare it with now",
+            amount(verify)
         ),
+        (VerifyState::Done, None) if verify.alone > 0 => {
+            format!("{} in {took}: no difference", amount(verify))
+        }
         (VerifyState::Done, None) => {
             // If others were added since, those that were compared are named below.
             let which = if verify.not_covered.is_empty() { "all in-sync" } else { "the compared" };
@@ -102,6 +104,19 @@ pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
         text.push_str(&about(verify, volume));
     }
     text
+}
+
+/// How much of it was compared: what only one replica has was read, and no more.
+fn amount(verify: &Verify) -> String {
+    match verify.alone {
+        0 => format!("all {} compared", size(verify.total)),
+        alone => format!(
+            "{} of {} compared, and {} only read",
+            size(verify.total.saturating_sub(alone)),
+            size(verify.total),
+            size(alone)
+        ),
+    }
 }
 
 /// Whether no replica is left as it was when it was compared.

@@ -175,8 +175,19 @@ impl Entries {
     pub(super) fn find(&self, name: &str, what: &str) -> Result<usize, ApiError> {
         self.0.iter().position(|entry| entry.record.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.0.iter().map(|e| e.record.name.as_str()).collect();
-            let why = format!("this node has no disk of that name; it has: {}", names.join(", "));
-            ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list`")
+            let why = match names.as_slice() {
+                [] => "this node has no disk".to_owned(),
+                names => {
+                    format!("this node has no disk of that name; it has: {}", names.join(", "))
+                }
+            };
+            let advice = match name.split_once(':') {
+                Some((node, disk)) => format!(
+                    "On this node a disk is named without its node; ask node {node} for its disk {disk}"
+                ),
+                None => "See `evenkeel disk list`".to_owned(),
+            };
+            ApiError::new(ErrorCode::NoSuchDisk, what, why, advice)
         })
     }
 

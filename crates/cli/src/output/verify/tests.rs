@@ -121,6 +121,19 @@ fn a_verdict_says_how_much_it_is_about_and_since_when() {
     ));
 }
 
+/// What one replica alone has was read, and compared with nothing.
+#[test]
+fn a_verdict_tells_what_was_compared_from_what_was_only_read() {
+    let verify = Verify { alone: 1000 << 20, ..sound() };
+    let expected =
+        "24M of 1G compared, and 1000M only read in 5 s: no difference; 1000M are on one";
+    assert!(verdict(&verify, &volume()).starts_with(expected), "{}", verdict(&verify, &volume()));
+    // None of today's replicas is as it was then.
+    let past = Verify { covered: Some(Vec::new()), not_covered: vec![N1.into()], ..verify };
+    let expected = "in 5 s: the replicas were identical, and each was rebuilt or replaced since";
+    assert!(verdict(&past, &volume()).contains(expected), "{}", verdict(&past, &volume()));
+}
+
 /// The only replica was judged, and is not called one that was not.
 #[test]
 fn a_verdict_names_the_only_replica() {

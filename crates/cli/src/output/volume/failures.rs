@@ -4,9 +4,9 @@ use evenkeel_api::types::{FailedRequests, VolumeStatus};
 
 use crate::output::phrases::{count, date, moment};
 
-/// When the last write failed for a reason that was the volume's own, if its reason does not tell
-/// it: whoever has it mounted has to look.
-pub(super) fn last_failed_write(volume: &VolumeStatus) -> Option<u64> {
+/// The write, flush or other change that failed last for a reason that was the volume's own, if the
+/// volume's reason does not tell it: whoever has it mounted has to look.
+pub(super) fn last_failed_write(volume: &VolumeStatus) -> Option<&FailedRequests> {
     let is_told = |reason: &String| reason.contains("requests fail");
     if volume.reason.as_ref().is_some_and(is_told) {
         return None;
@@ -16,7 +16,7 @@ pub(super) fn last_failed_write(volume: &VolumeStatus) -> Option<u64> {
         let is_others = matches!(cause, "fenced" | "detached" | "reserved" | "invalid");
         !is_others && !matches!(failed.kind.as_str(), "read" | "map")
     };
-    volume.failed.iter().filter(is_own).map(|failed| failed.last).max()
+    volume.failed.iter().filter(is_own).max_by_key(|failed| failed.last)
 }
 
 /// `3 writes, the first 2026-11-24 02:30:01, the last 2026-11-24 02:31:07, 5 min ago: …`.

@@ -49,8 +49,9 @@ pub fn list(answer: &VolumesAnswer, total: usize) -> String {
         }
         if let Some(last) = last_failed_write(volume) {
             table.note(format!(
-                "writes have failed, the last {}: a filesystem on it may have become read-only",
-                moment(last)
+                "{} failed, the last {}: a filesystem on it may have become read-only",
+                count(usize::try_from(last.count).unwrap_or(usize::MAX), &last.kind),
+                moment(last.last)
             ));
         }
     }
@@ -78,6 +79,7 @@ pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
         "unknown",
         "degraded?",
         "unreachable?",
+        "primary unreachable",
         "unreachable",
     ]
     .map(|w| (w, 0))
@@ -114,7 +116,7 @@ fn condition(volume: &VolumeStatus) -> &'static str {
     match volume.state {
         VolumeState::Starting if is_starting_late(volume) => "starting",
         VolumeState::Suspended => "suspended",
-        VolumeState::Unreachable => "unreachable",
+        VolumeState::Unreachable => "primary unreachable",
         // The worst that is known of it, however old.
         VolumeState::Unknown => match volume.health {
             VolumeHealth::Degraded => "degraded?",

@@ -202,13 +202,14 @@ fn the_list_tells_that_writes_have_failed() {
         list(&VolumesAnswer { version: 1, volumes, complete: true, warnings: vec![] }, 1)
     };
     let text = listed(failed("write", "no-coordinator"), "it rebuilds");
-    assert!(text.contains("\n  writes have failed, the last 2023-11-1"), "{text}");
+    assert!(text.contains("\n  1 write failed, the last 2023-11-1"), "{text}");
     assert!(text.ends_with(": a filesystem on it may have become read-only\n"), "{text}");
     for (kind, cause) in [("read", "medium"), ("write", "reserved")] {
-        assert!(!listed(failed(kind, cause), "").contains("have failed"), "{kind} {cause}");
+        assert!(!listed(failed(kind, cause), "").contains(" failed"), "{kind} {cause}");
     }
     let told = listed(failed("write", "medium"), "requests failed until now");
-    assert!(!told.contains("writes have failed"), "{told}");
+    assert!(!told.contains("write failed"), "{told}");
+    assert!(listed(failed("flush", "medium"), "").contains("\n  1 flush failed, the last "));
 }
 
 #[test]
@@ -242,10 +243,10 @@ fn many_volumes_are_summed_up_first() {
         named("c", VolumeHealth::InSync, VolumeState::Unreachable),
         named("d", VolumeHealth::InSync, VolumeState::Detached),
     ];
-    assert_eq!(sum(&volumes, 4), "4 volumes: 2 in-sync, 1 degraded, 1 unreachable\n");
+    assert_eq!(sum(&volumes, 4), "4 volumes: 2 in-sync, 1 degraded, 1 primary unreachable\n");
     assert_eq!(sum(&volumes[..1], 1), "");
     // Those that were not chosen are there, too.
-    assert_eq!(sum(&volumes[1..3], 4), "2 of 4 volumes: 1 degraded, 1 unreachable\n");
+    assert_eq!(sum(&volumes[1..3], 4), "2 of 4 volumes: 1 degraded, 1 primary unreachable\n");
     assert_eq!(sum(&volumes[1..2], 4), "1 of 4 volumes: 1 degraded\n");
     // One of two copies is silent: that is not to lose the data.
     let half = |state| named("e", VolumeHealth::Unreachable, state);

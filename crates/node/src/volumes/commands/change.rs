@@ -377,13 +377,14 @@ async fn set_copies(
     let added = members::more_copies(node, found, copies, how, what).await?;
     let accepted = accept_losses(node, found, copies, what).await?;
     let then = match node.volumes.get(found.view.volume) {
-        Some(_) => "copy what they lack",
+        Some(_) => "copy what is missing",
         None => "rebuild when the volume is attached",
     };
     Ok(match (added.len(), removed.len()) {
         (0, 0) => accepted,
         (0, _) => Some(format!("removed the replicas on {}", removed.join(", "))),
-        _ => Some(format!("added replicas on {}, which {then}", added.join(", "))),
+        (1, _) => Some(format!("added a replica on {}, which is to {then}", added.join(", "))),
+        _ => Some(format!("added replicas on {}, which are to {then}", added.join(", "))),
     })
 }
 
