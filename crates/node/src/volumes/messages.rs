@@ -445,6 +445,11 @@ pub(super) fn counts_as_dead(node: &str) -> String {
     format!("node {node} counts as dead now")
 }
 
+/// The same of the node that tells it, which knows better.
+pub(super) fn unreached_here(primary: &str) -> String {
+    format!("node {primary}, on which it is attached, does not reach this node")
+}
+
 /// The other way round. The coordinator counts on a node for some seconds after it has heard it.
 pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
     format!(

@@ -18,6 +18,7 @@ use crate::volumes::messages::{self, Usage};
 
 mod account;
 mod failing;
+pub(super) mod own;
 pub mod together;
 
 pub use account::{Account, Wait};

@@ -8,6 +8,7 @@ use evenkeel_api::types::{NodeRef, PrimaryStatus, StatusSource, VolumeAnswer, Vo
 use evenkeel_core::NodeId;
 use hyper::Method;
 
+use super::condition::own;
 use super::condition::together::{self, Told};
 use super::hearing;
 use crate::clock::unix_seconds;
@@ -147,5 +148,6 @@ pub(super) async fn told_by(
     for primary in &mut status.primaries {
         primary.here = false;
     }
+    own::correct(&mut status, &node.reference(), &member.node.name);
     Some(status)
 }
