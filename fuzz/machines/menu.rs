@@ -166,6 +166,7 @@ pub fn content(script: &mut Script<'_>, length: u32) -> CopyContent {
         }
         2 => CopyContent::Failed(failure(script)),
         3 => CopyContent::Refused,
+        4 => CopyContent::Unverified { forgotten: [0, 1, 2, 3].map(|_| script.near(1)) },
         _ => CopyContent::Data,
     }
 }

@@ -9,6 +9,7 @@ use crate::block_set::PageBits;
 use crate::ids::*;
 use crate::incarnations::Incarnations;
 use crate::operation::{Extent, RequestError};
+use crate::settings::{BLOCK, MAX_PAYLOAD};
 use crate::view::{ReplicaState, View};
 
 /// Names one operation of one primary in one generation.
@@ -459,11 +460,21 @@ pub enum Message {
     },
 }
 
+/// Blocks of a payload: bit *n* of word *w* stands for block 64 *w* + *n*, counted from the first
+/// one that it touches.
+pub type PayloadBlocks = [u64; (MAX_PAYLOAD / BLOCK / u64::BITS) as usize];
+
 /// What a copied range holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyContent {
     /// The payload.
     Data,
+    /// The payload. Of some of its blocks the source's disk has lost the checksums: nothing vouches
+    /// for what they hold, and nothing will where they are copied to.
+    Unverified {
+        /// These blocks.
+        forgotten: PayloadBlocks,
+    },
     /// Zeroes only; there is no payload.
     Zeroes,
     /// Of a range too long to be read: how it begins. The rest may hold anything.

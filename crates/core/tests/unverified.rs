@@ -180,3 +180,71 @@ fn a_read_does_not_wait_for_a_replica_that_is_not_there() {
     cluster.pass(Duration::from_millis(1));
     assert!(cluster.read(primary, BLOCK, 4096).is_some());
 }
+
+/// Three replicas, of which the last one comes back and lacks four blocks around [`BLOCK`]. What
+/// the others have forgotten is damaged there. Nobody reads it meanwhile.
+fn rebuilt(forgotten: &[(usize, u64)]) -> (Cluster, usize) {
+    let mut cluster = Cluster::new(1, 3, Protocol::C);
+    let primary = cluster.attach(9);
+    cluster.write(primary, BLOCK - 65536, 7, 131_072);
+    cluster.pass(A_WHILE);
+    cluster.kill(replica(0, 2));
+    cluster.pass(A_WHILE);
+    cluster.write(primary, BLOCK, 9, 16384);
+    cluster.pass(A_WHILE);
+    for (r, block) in forgotten {
+        let at = BLOCK + 4096 * block;
+        cluster.forgotten.insert((replica(0, *r), at));
+        cluster.corrupt(replica(0, *r), at as usize + 9);
+    }
+    cluster.restart(replica(0, 2), false);
+    cluster.pass(A_WHILE);
+    assert_eq!(cluster.state(replica(0, 2)), ReplicaState::InSync);
+    (cluster, primary)
+}
+
+/// Which of the four blocks are damaged on a replica, and of which it has no checksum.
+fn wrong(cluster: &Cluster, r: usize) -> (Vec<u64>, Vec<u64>) {
+    let at = |block: u64| BLOCK + 4096 * block;
+    let data = cluster.data(replica(0, r));
+    let is_damaged = |block: &u64| data[at(*block) as usize..][..4096] != [9; 4096];
+    let is_forgotten = |block: &u64| cluster.forgotten.contains(&(replica(0, r), at(*block)));
+    ((0..4).filter(is_damaged).collect(), (0..4).filter(is_forgotten).collect())
+}
+
+/// Whichever was its source: one of the two has nothing to be copied.
+#[test]
+fn a_rebuild_vouches_for_nothing_that_its_source_has_forgotten() {
+    let mut copied = Vec::new();
+    for source in 0..2 {
+        let (mut cluster, primary) = rebuilt(&[(source, 1), (source, 3)]);
+        let (damaged, forgotten) = wrong(&cluster, 2);
+        assert_eq!(damaged, forgotten, "the others have their checksums");
+        copied.push(damaged);
+        for _ in 0..6 {
+            assert_eq!(cluster.read(primary, BLOCK, 16384), Some(vec![9; 16384]));
+        }
+        let found = verify(&mut cluster, primary, None);
+        assert_eq!(found.undecided, 0);
+        assert!((0..3).all(|r| wrong(&cluster, r) == (Vec::new(), Vec::new())));
+    }
+    copied.sort();
+    assert_eq!(copied, [vec![], vec![1, 3]], "one of them was the source");
+}
+
+/// What a rebuild has spread does not win over what is right and has lost its checksum, too.
+#[test]
+fn a_copy_of_what_nobody_knows_stays_undecided() {
+    let (mut cluster, primary) = rebuilt(&[(0, 2)]);
+    cluster.forgotten.insert((replica(0, 1), BLOCK + 8192));
+    let (mut other, its) = rebuilt(&[(1, 2)]);
+    other.forgotten.insert((replica(0, 0), BLOCK + 8192));
+    let sources = [wrong(&cluster, 2).0, wrong(&other, 2).0];
+    let (cluster, primary) = match sources {
+        [first, _] if first == [2] => (&mut cluster, primary),
+        _ => (&mut other, its),
+    };
+    assert_eq!(wrong(cluster, 2), (vec![2], vec![2]));
+    let found = verify(cluster, primary, None);
+    assert_eq!((found.undecided, found.repaired), (4096, 0));
+}

@@ -16,7 +16,7 @@ use crate::payload::{Cell, HOLE, SECTOR, ZERO};
 use crate::random::Random;
 
 /// Sectors of a block.
-const BLOCK: u32 = BLOCK_BYTES / SECTOR;
+pub const BLOCK: u32 = BLOCK_BYTES / SECTOR;
 
 /// One replica's disk.
 #[derive(Debug, Clone)]

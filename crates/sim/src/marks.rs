@@ -93,6 +93,7 @@ marks! {
     DamageRepaired => "a block that a disk had damaged was written again",
     ForgottenRead => "a disk was asked for a block of which it had forgotten the checksum",
     ForgottenVouched => "a client read what another replica vouched for, after one had read garbage",
+    ForgottenCopied => "a rebuild copied a block of which its source had forgotten the checksum, and gave it none",
     AssembledKnown => "a volume was put together that the coordinator knew",
     AssembledAnew => "a volume went on from its disks alone, in a new epoch",
     AssembledUnclean => "so did one whose last primary had not detached",

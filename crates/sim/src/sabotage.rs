@@ -75,13 +75,15 @@ pub enum Sabotage {
     AnswerNext,
     /// What is read of a block without a checksum is said to fit it.
     TrustForgotten,
+    /// What a rebuild copies is said to fit its checksums.
+    CopyForgotten,
     /// The clock of a node stands still while its process does.
     SleepUnseen,
 }
 
 impl Sabotage {
     /// Every canary.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::IgnoreFlushes,
         Self::LoseWrites,
         Self::ReadStale,
@@ -114,6 +116,7 @@ impl Sabotage {
         Self::DrainEarly,
         Self::AnswerNext,
         Self::TrustForgotten,
+        Self::CopyForgotten,
         Self::SleepUnseen,
     ];
 }

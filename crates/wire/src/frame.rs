@@ -68,7 +68,7 @@ pub const fn carries_payload(message: &Message) -> bool {
         message,
         Message::Write { .. }
             | Message::Data { .. }
-            | Message::Copied { content: CopyContent::Data, .. }
+            | Message::Copied { content: CopyContent::Data | CopyContent::Unverified { .. }, .. }
     )
 }
 

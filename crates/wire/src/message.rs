@@ -88,6 +88,7 @@ const CONTENT_DATA: u16 = 1;
 const CONTENT_ZEROES: u16 = 2;
 const CONTENT_REFUSED: u16 = 3;
 const CONTENT_BEGINS: u16 = 4;
+const CONTENT_UNVERIFIED: u16 = 5;
 /// Plus the code of the failure.
 const CONTENT_FAILED: u16 = 16;
 
@@ -247,6 +248,7 @@ const fn failure_from_code(code: u16) -> Option<Failure> {
 const fn content_code(content: CopyContent) -> u16 {
     match content {
         CopyContent::Data => CONTENT_DATA,
+        CopyContent::Unverified { .. } => CONTENT_UNVERIFIED,
         CopyContent::Zeroes => CONTENT_ZEROES,
         CopyContent::Refused => CONTENT_REFUSED,
         CopyContent::Begins { .. } => CONTENT_BEGINS,
@@ -312,6 +314,9 @@ pub(crate) fn put_body(message: &Message, out: &mut Vec<u8>) -> Result<(), Frame
         Message::Extents { extents, .. } => put_extents(extents, out)?,
         Message::Drain { source, .. } => out.put_u128(source.0),
         Message::RebuildProgress { progress, .. } => put_progress(progress, out),
+        Message::Copied { content: CopyContent::Unverified { forgotten }, .. } => {
+            forgotten.iter().for_each(|word| out.put_u64(*word));
+        }
         Message::AskMissing { replica, .. } => out.put_u128(replica.0),
         Message::ClusterLock { requester, range, .. } => {
             put_primary(*requester, out);

@@ -113,7 +113,9 @@ pub fn answer(
         Message::Copy { token, length, .. } => {
             let is_long = length > settings::MAX_PAYLOAD;
             let content = match menu::content(script, length) {
-                CopyContent::Data if is_long => CopyContent::Begins { zeroes: 4096, data: 4096 },
+                CopyContent::Data | CopyContent::Unverified { .. } if is_long => {
+                    CopyContent::Begins { zeroes: 4096, data: 4096 }
+                }
                 content => content,
             };
             let sent = if script.is_rare() { script.length() } else { length };

@@ -3,7 +3,7 @@
 use super::log::{FoundPage, MissingPage, OpenRegions};
 use crate::ids::*;
 use crate::incarnations::Incarnations;
-use crate::message::{Failure, Message, RebuildProgress};
+use crate::message::{Failure, Message, PayloadBlocks, RebuildProgress};
 use crate::operation::Extent;
 use crate::payload::Payload;
 use crate::settings::Settings;
@@ -133,6 +133,9 @@ pub enum DiskAction<P> {
         /// [`DiskError::Lost`], what was written before may be lost, as by a flush that fails. With
         /// any other error it has failed before it wrote anything.
         durable: bool,
+        /// Blocks for which nothing vouches: what a rebuild copies of a source that has lost their
+        /// checksums. They get none here, and lose that of what they held. `None`: each gets one.
+        forgotten: Option<Box<PayloadBlocks>>,
     },
     /// Make a range read as zeroes.
     Zero {
@@ -199,6 +202,22 @@ impl Unverified {
     #[must_use]
     pub fn is_forgotten(&self) -> bool {
         matches!(self, Self::Blocks { forgotten, .. } if !forgotten.is_empty())
+    }
+
+    /// The blocks whose checksums were lost, as bits.
+    #[must_use]
+    pub fn forgotten(&self) -> PayloadBlocks {
+        let mut bits = PayloadBlocks::default();
+        if let Self::Blocks { forgotten, .. } = self {
+            for block in forgotten {
+                let word = bits.get_mut((block / u64::BITS) as usize);
+                debug_assert!(word.is_some(), "block {block} is beyond any payload");
+                if let Some(word) = word {
+                    *word |= 1 << (block % u64::BITS);
+                }
+            }
+        }
+        bits
     }
 }
 

@@ -586,11 +586,16 @@ impl Cluster {
             {
                 return Err(DiskError::Damaged);
             }
-            DiskAction::Write { offset, payload, .. } => {
+            DiskAction::Write { offset, payload, forgotten, .. } => {
                 let end = offset + u64::from(payload.length());
                 for bad in [&mut self.unreadable, &mut self.damaged, &mut self.forgotten] {
                     bad.retain(|(on, at)| *on != id || !(offset..end).contains(at));
                 }
+                let bits = forgotten.as_deref().copied().unwrap_or_default();
+                let is_forgotten = |n: &u64| bits[(n / 64) as usize] >> (n % 64) & 1 == 1;
+                let first = offset / 4096;
+                let blocks = (0..end.div_ceil(4096) - first).filter(is_forgotten);
+                self.forgotten.extend(blocks.map(|n| (id, (first + n) * 4096)));
                 host.disk.data[range(offset, payload.length())].copy_from_slice(payload.as_slice());
             }
             DiskAction::Zero { offset, length, .. } => {

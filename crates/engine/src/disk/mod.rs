@@ -217,9 +217,9 @@ impl<I: Io> Disk<I> {
         let failures = asked.failures();
         let request = match action {
             DiskAction::Read { offset, length } => Request::Read { offset, length },
-            DiskAction::Write { offset, payload, durable } => {
+            DiskAction::Write { offset, payload, durable, forgotten } => {
                 let durable = durable.then_some(failures);
-                Request::Write(DataWrite { offset, payload, durable })
+                Request::Write(DataWrite { offset, payload, durable, forgotten })
             }
             DiskAction::Zero { offset, length, .. }
                 if self.data.is_empty(offset, length.into()) =>

@@ -25,6 +25,11 @@ impl Cluster {
             {
                 (Message::Copied { token, content: CopyContent::Zeroes }, None)
             }
+            Message::Copied { token, content: CopyContent::Unverified { .. } }
+                if self.sabotage == Some(Sabotage::CopyForgotten) =>
+            {
+                (Message::Copied { token, content: CopyContent::Data }, payload)
+            }
             Message::MissingBlocks {
                 replica,
                 asked,

@@ -2,10 +2,12 @@
 //! under way when a process ends may have been carried out or not; it never is afterwards (the next
 //! process gets the disk's lock only when all is over).
 
+use evenkeel_core::message::PayloadBlocks;
 use evenkeel_core::replica::{DiskAction, DiskError, DiskOutcome, MissingPage, OpenRegions};
 use evenkeel_core::*;
 
 use super::{Cluster, Event};
+use crate::disk;
 use crate::marks::Mark;
 use crate::payload::{Cell, HOLE, SECTOR, Sectors, ZERO, stamped};
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
@@ -56,8 +58,22 @@ pub(super) enum ChangeKind {
     /// A write, as this operation of a primary if that is known.
     Write(Option<(usize, Sequence)>),
     Zero,
-    /// What a rebuild copies.
-    Copy,
+    /// What a rebuild copies; nothing vouches for these blocks of it.
+    Copy {
+        /// Counted from the first one that it touches.
+        forgotten: PayloadBlocks,
+    },
+}
+
+impl ChangeKind {
+    /// Whether a block of a change that begins with this sector gets no checksum.
+    pub(super) fn forgets(self, block: u32, first: u32) -> bool {
+        let Self::Copy { forgotten } = self else { return false };
+        let at = block - first / disk::BLOCK;
+        forgotten
+            .get((at / u64::BITS) as usize)
+            .is_some_and(|word| word >> (at % u64::BITS) & 1 == 1)
+    }
 }
 
 impl Work {
@@ -145,10 +161,12 @@ impl Cluster {
             DiskAction::Read { offset, length } => {
                 range(*offset, *length).map(|(first, count)| Work::Read { first, count })
             }
-            DiskAction::Write { offset, payload, durable } => {
+            DiskAction::Write { offset, payload, durable, forgotten } => {
                 range(*offset, payload.length()).map(|(first, _)| {
+                    let forgotten = forgotten.as_deref().copied().unwrap_or_default();
+                    let copy = ChangeKind::Copy { forgotten };
                     let arrived = payload.arrived();
-                    let kind = arrived.map_or(ChangeKind::Copy, |a| ChangeKind::Write(a.operation));
+                    let kind = arrived.map_or(copy, |a| ChangeKind::Write(a.operation));
                     let cells = payload.cells().to_vec();
                     Work::Change { first, cells, kind, is_durable: *durable }
                 })
@@ -242,7 +260,7 @@ impl Cluster {
     fn is_written_late(&mut self, pending: &Pending) -> bool {
         match (self.sabotage, &pending.work) {
             (Some(Sabotage::WriteLate), Work::Change { .. }) => self.random.chance(100),
-            (Some(Sabotage::CopyLate), Work::Change { kind: ChangeKind::Copy, .. }) => {
+            (Some(Sabotage::CopyLate), Work::Change { kind: ChangeKind::Copy { .. }, .. }) => {
                 self.random.chance(100)
             }
             _ => false,
@@ -279,7 +297,9 @@ impl Cluster {
                 change = *kind;
                 let end = *first + cells.len() as u32;
                 let is_zeroing = matches!(kind, ChangeKind::Zero);
-                let sums = slot.disk.sums_after(*first..end, is_zeroing);
+                let mut sums = slot.disk.sums_after(*first..end, is_zeroing);
+                sums.iter_mut()
+                    .for_each(|(block, is_known)| *is_known &= !kind.forgets(*block, *first));
                 for (sector, cell) in (*first..).zip(cells.iter()) {
                     // A change that fails may have been carried out in part.
                     if !lost && (fails.is_none() || self.random.chance(500)) {
@@ -491,7 +511,7 @@ impl Cluster {
             let verdict = self.given_up.takes(replica, operation, cell);
             self.judge(verdict);
         }
-        let is_copy = matches!(kind, ChangeKind::Copy);
+        let is_copy = matches!(kind, ChangeKind::Copy { .. });
         let primaries = &self.coordinator.newest().primaries;
         let rules = |primary: usize| {
             self.primaries

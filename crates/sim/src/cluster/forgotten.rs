@@ -14,6 +14,7 @@ use super::Cluster;
 use super::clients::{Kind, Request};
 use super::disks::{ChangeKind, Work};
 use super::replicas::ReplicaSlot;
+use crate::disk;
 use crate::marks::Mark;
 use crate::network::Party;
 use crate::oracles::registers::Moment;
@@ -217,24 +218,34 @@ impl Cluster {
         is_quick && is_calm && can_read && is_linked && is_used
     }
 
-    /// I9: no repair writes garbage over a copy that a checksum vouches for. A rebuild takes what
-    /// its source has, as decision 25 says. Returns what is written then.
+    /// I9: no repair writes garbage over a copy that a checksum vouches for, and no rebuild gives
+    /// garbage a checksum. Returns what is written then.
     pub(super) fn judge_repair(&mut self, replica: usize, mut work: Work) -> Work {
         let Work::Change { first, cells, kind, .. } = &mut work else { return work };
-        let is_copy = matches!(kind, ChangeKind::Copy);
-        let mut overwritten = None;
-        for (sector, cell) in (*first..).zip(cells.iter_mut()) {
+        let (begins, is_copy) = (*first, matches!(kind, ChangeKind::Copy { .. }));
+        if matches!(kind, ChangeKind::Copy { forgotten } if forgotten.iter().any(|word| *word != 0))
+        {
+            self.marks.reach(Mark::ForgottenCopied);
+        }
+        let mut wrong = None;
+        for (sector, cell) in (begins..).zip(cells.iter_mut()) {
             let Some(rotten) = self.garbage.find(*cell) else { continue };
-            let is_known = self.replicas[replica].disk.vouches_for(sector);
-            if is_known && !is_copy {
-                overwritten = Some((rotten, sector));
+            let block = sector / disk::BLOCK;
+            let is_wrong = match is_copy {
+                true => !kind.forgets(block, begins),
+                false => self.replicas[replica].disk.vouches_for(sector),
+            };
+            if is_wrong {
+                wrong = Some((rotten, sector));
             }
             *cell = rotten.written;
         }
-        if let Some((rotten, sector)) = overwritten {
+        if let Some((rotten, sector)) = wrong {
             let from = rotten.replica;
+            let harm =
+                if is_copy { "give it a checksum" } else { "overwrite a copy that fits its own" };
             self.fail("I9", format!(
-                "replica {replica} knows sector {sector}, and is to write garbage of replica {from} there"
+                "replica {replica} is to write garbage of replica {from} to sector {sector}, and to {harm}"
             ));
         }
         work

@@ -85,6 +85,7 @@ fn each_oracle_finds_a_canary_by_itself() {
         ("I8", Sabotage::TakeOverAll),
         ("I9", Sabotage::CryDamage),
         ("I9", Sabotage::TrustForgotten),
+        ("I9", Sabotage::CopyForgotten),
         ("I10", Sabotage::CopyLate),
         ("I11", Sabotage::DropReplies),
         ("I12", Sabotage::ClusterLockElsewhere),

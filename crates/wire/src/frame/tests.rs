@@ -135,6 +135,7 @@ fn rebuilds() -> impl Strategy<Value = Message> {
     let numbers = any::<[u64; 2]>().prop_map(|[g, t]| (Generation(g), CopyToken(t)));
     let contents = prop_oneof![
         select(vec![CopyContent::Data, CopyContent::Zeroes, CopyContent::Refused]),
+        any::<[u64; 4]>().prop_map(|forgotten| CopyContent::Unverified { forgotten }),
         failures().prop_map(CopyContent::Failed),
         (0..=MAX_ZERO / 2, 0..=MAX_ZERO / 2)
             .prop_map(|(zeroes, data)| CopyContent::Begins { zeroes, data }),

@@ -69,7 +69,7 @@ fn read_plain(fields: &Fields) -> Result<Option<Message>, FrameError> {
             let length = no_longer_than(MAX_ZERO)?;
             Message::Copy { generation, token, offset, length }
         }
-        kind::COPIED => {
+        kind::COPIED if fields.code != CONTENT_UNVERIFIED => {
             let content = content_from(fields);
             Message::Copied { token, content: content.ok_or(FrameError::Field(fields.kind))? }
         }
@@ -151,6 +151,14 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
             length: range_length(fields, u32::MAX)?,
             source: ReplicaId(body.u128()?),
         },
+        kind::COPIED => {
+            let mut forgotten = PayloadBlocks::default();
+            for word in &mut forgotten {
+                *word = body.u64()?;
+            }
+            let content = CopyContent::Unverified { forgotten };
+            Message::Copied { token: CopyToken(fields.number), content }
+        }
         kind::REBUILD_PROGRESS => {
             Message::RebuildProgress { generation, progress: read_progress(body)? }
         }

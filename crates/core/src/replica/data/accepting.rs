@@ -216,7 +216,7 @@ fn parse<P: Payload>(
                 (true, false) => Durability::Flush,
             };
             let durable = durability == Durability::Write;
-            let action = DiskAction::Write { offset, payload, durable };
+            let action = DiskAction::Write { offset, payload, durable, forgotten: None };
             (offset, length, MAX_PAYLOAD, (action, written(durability), receipt))
         }
         Message::Zero { offset, length, unmap, durable, receipt, .. } => {

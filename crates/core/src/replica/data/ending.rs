@@ -149,6 +149,9 @@ impl<P: Payload> Data<P> {
         outcome: Result<DiskOutcome<P>, DiskError>,
     ) {
         let (content, payload) = match outcome {
+            Ok(DiskOutcome::Unverified(payload, what)) if what.is_forgotten() => {
+                (CopyContent::Unverified { forgotten: what.forgotten() }, Some(payload))
+            }
             Ok(DiskOutcome::Data(payload) | DiskOutcome::Unverified(payload, _)) => {
                 match payload.is_zero() {
                     true => (CopyContent::Zeroes, None),

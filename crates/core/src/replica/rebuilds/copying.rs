@@ -126,7 +126,15 @@ impl Rebuilds {
         let (offset, length) = below.views.place_of(&blocks);
         let action = match answer {
             (CopyContent::Data, Some(payload)) if payload.length() == length => {
-                DiskAction::Write { offset, payload, durable: false }
+                DiskAction::Write { offset, payload, durable: false, forgotten: None }
+            }
+            // With a checksum it would win over a copy elsewhere that is right and has lost its
+            // own.
+            (CopyContent::Unverified { forgotten }, Some(payload))
+                if payload.length() == length =>
+            {
+                let forgotten = Some(Box::new(forgotten));
+                DiskAction::Write { offset, payload, durable: false, forgotten }
             }
             (CopyContent::Zeroes, None) => DiskAction::Zero { offset, length, unmap: true },
             // Only of a long run it was asked how it begins.

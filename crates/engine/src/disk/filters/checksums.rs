@@ -17,7 +17,7 @@ use std::ops::Range;
 use evenkeel_core::{DiskOutcome, Extent, Payload as _, ReplicaId};
 use evenkeel_format as format;
 
-use self::blocks::sums_of;
+use self::blocks::{forget, sums_of};
 use self::commit::Commit;
 use self::edges::Edges;
 use super::{AllocationMap, DataWrite, RawDisk, Request, allocation, data_of};
@@ -216,7 +216,8 @@ impl<I: Io, T> Checksums<I, T> {
                 (read, Then::Widen { then, cover, write })
             }
             Request::Write(write) => {
-                let sums = sums_of(&write.payload);
+                let mut sums = sums_of(&write.payload);
+                forget(&mut sums, write.forgotten.as_deref());
                 (Request::Write(write), Then::Write { then, cover, sums })
             }
             Request::Zero { offset, length, unmap } => {

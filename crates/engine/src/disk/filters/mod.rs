@@ -21,6 +21,7 @@ mod bench;
 use std::io;
 
 use evenkeel_core::DiskOutcome;
+use evenkeel_core::message::PayloadBlocks;
 use evenkeel_format::SuperblockBytes;
 
 use self::allocation::AllocationMap;
@@ -68,6 +69,8 @@ pub(super) struct DataWrite {
     pub payload: Buffer,
     /// Named if it is to be durable when it ends.
     pub durable: Option<Failures>,
+    /// Blocks that get no checksum, counted from the first one that the payload touches.
+    pub forgotten: Option<Box<PayloadBlocks>>,
 }
 
 /// What a request has led to.

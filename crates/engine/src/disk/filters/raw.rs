@@ -125,7 +125,7 @@ impl<I: Io, T> RawDisk<I, T> {
                 self.read(means, self.layout.on_disk(offset), length, then);
             }
             Request::ReadMetadata { place, length } => self.read(means, place, length, then),
-            Request::Write(DataWrite { offset, payload, durable }) => {
+            Request::Write(DataWrite { offset, payload, durable, .. }) => {
                 let place = self.layout.on_disk(offset);
                 let payload = self.layout.aligned(means.pool, payload);
                 let owner = self.keep(means, Operation::Write { place, done: 0, durable }, then);

@@ -93,7 +93,9 @@ impl Bench {
         let mut memory = self.pool.take(4096);
         memory.fill(7);
         let offset = (*ticket - 10) * READ_AT_ONCE;
-        self.begin(*ticket, DiskAction::Write { offset, payload: memory.freeze(), durable: false });
+        let payload = memory.freeze();
+        let write = DiskAction::Write { offset, payload, durable: false, forgotten: None };
+        self.begin(*ticket, write);
         *ticket += 1;
         while let Some(place) = self.queue.first_but_flushes() {
             self.end(place, None);
@@ -202,7 +204,8 @@ fn a_durable_write_whose_block_cannot_be_read_is_no_failed_flush() {
         let mut memory = bench.pool.take(512);
         memory.fill(8);
         let payload = memory.freeze();
-        bench.begin(2, DiskAction::Write { offset: 512, payload, durable: true });
+        let write = DiskAction::Write { offset: 512, payload, durable: true, forgotten: None };
+        bench.begin(2, write);
         if is_read {
             assert_eq!(bench.end(0, None), None, "it is written then");
         }

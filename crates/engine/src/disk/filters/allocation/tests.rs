@@ -62,7 +62,7 @@ fn write(bench: &mut Bench, mapped: &mut Mapped, unit: u64, then: &'static str) 
     let payload = bench.filled(4096, 7);
     mapped.begin(
         &mut bench.means(),
-        Request::Write(DataWrite { offset: unit * UNIT, payload, durable: None }),
+        Request::Write(DataWrite { offset: unit * UNIT, payload, durable: None, forgotten: None }),
         then,
     );
 }

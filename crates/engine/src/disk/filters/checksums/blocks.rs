@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 
+use evenkeel_core::message::PayloadBlocks;
 use evenkeel_core::replica::Unverified;
 use evenkeel_core::settings::BLOCK;
 use evenkeel_core::{DiskOutcome, Payload as _};
@@ -45,7 +46,7 @@ impl<I: Io, T> Checksums<I, T> {
         means: &mut Means<'_, I>,
         then: T,
         cover: Range<u64>,
-        DataWrite { offset, payload, durable }: DataWrite,
+        DataWrite { offset, payload, durable, forgotten }: DataWrite,
         blocks: &Buffer,
     ) {
         let start = cover.start;
@@ -64,7 +65,9 @@ impl<I: Io, T> Checksums<I, T> {
                 *new = self.sum_with_kept(at, old, *new);
             }
         }
-        let request = Request::Write(DataWrite { offset: start, payload, durable });
+        forget(&mut sums, forgotten.as_deref());
+        let request =
+            Request::Write(DataWrite { offset: start, payload, durable, forgotten: None });
         self.below.begin(means, request, Then::Write { then, cover, sums });
     }
 
@@ -105,6 +108,15 @@ impl<I: Io, T> Checksums<I, T> {
             store.unpin(cover);
         }
         End::Asked(then, Err(Failure::of(error)))
+    }
+}
+
+/// What is stored of blocks for which nothing vouches: no checksum.
+pub(super) fn forget(sums: &mut [u32], forgotten: Option<&PayloadBlocks>) {
+    let Some(blocks) = forgotten else { return };
+    let bits = blocks.iter().flat_map(|word| (0..u64::BITS).map(move |bit| word >> bit & 1 == 1));
+    for (sum, _) in sums.iter_mut().zip(bits).filter(|(_, is_forgotten)| *is_forgotten) {
+        *sum = 0;
     }
 }
 

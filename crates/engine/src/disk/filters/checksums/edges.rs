@@ -88,7 +88,8 @@ impl<I: Io, T> Checksums<I, T> {
             return self.edge_done(means, then, edges);
         }
         let sum = self.sum_with_kept(block.start, &old, block_checksum(&new));
-        let write = DataWrite { offset: block.start, payload: new.freeze(), durable: None };
+        let payload = new.freeze();
+        let write = DataWrite { offset: block.start, payload, durable: None, forgotten: None };
         let request = Request::Write(write);
         self.below.begin(means, request, Then::WriteEdge { then, edges, block, sum });
         None

@@ -1,3 +1,4 @@
+use evenkeel_core::replica::Unverified;
 use evenkeel_core::settings::BLOCK;
 
 use super::*;
@@ -45,8 +46,12 @@ fn ask(bench: &mut Bench, checked: &mut Checked, request: Request) -> Result<Vec
 
 fn write(bench: &mut Bench, checked: &mut Checked, offset: u64, length: usize, byte: u8) {
     let payload = bench.filled(length, byte);
-    ask(bench, checked, Request::Write(DataWrite { offset, payload, durable: None }))
-        .expect("it is written");
+    ask(
+        bench,
+        checked,
+        Request::Write(DataWrite { offset, payload, durable: None, forgotten: None }),
+    )
+    .expect("it is written");
 }
 
 fn rot(bench: &Bench, offset: u64) {
@@ -160,4 +165,29 @@ fn a_commit_whose_flush_fails_may_have_lost_what_was_written() {
         let Some(End::Asked("commit", Err(failure))) = ended else { panic!("it fails") };
         assert_eq!(failure.is_lost(), is_flush);
     }
+}
+
+/// What a rebuild copies of a source that has lost its checksum is known as little here, and what
+/// was known of the block before is not known of it.
+#[test]
+fn a_write_of_which_nothing_vouches_for_a_block_leaves_it_without_a_checksum() {
+    let mut bench = Bench::new();
+    let mut checked = over(&bench);
+    write(&mut bench, &mut checked, 0, 3 * 4096, 7);
+    let (payload, forgotten) = (bench.filled(3 * 4096, 8), Some(Box::new([0b010, 0, 0, 0])));
+    let copy = Request::Write(DataWrite { offset: 0, payload, durable: None, forgotten });
+    ask(&mut bench, &mut checked, copy).expect("it is written");
+    checked.begin(&mut bench.means(), Request::Read { offset: 0, length: 3 * BLOCK }, "read");
+    let (key, completion) = bench.end(None);
+    let ended = checked.completed(&mut bench.means(), key, completion);
+    let Some(End::Asked("read", Ok(DiskOutcome::Unverified(data, what)))) = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(data[..] == [8; 3 * 4096]);
+    assert_eq!(what, Unverified::Blocks { empty: Vec::new(), forgotten: vec![1] });
+    // What is written later is known again.
+    write(&mut bench, &mut checked, B, 4096, 9);
+    rot(&bench, B + 512);
+    let read = Request::Read { offset: B, length: BLOCK };
+    assert_eq!(ask(&mut bench, &mut checked, read), Err(false));
 }

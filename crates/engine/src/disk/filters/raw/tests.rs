@@ -29,7 +29,7 @@ fn a_transfer_goes_on_where_it_was_cut_short() {
     let payload = bench.filled(64 << 10, 7);
     raw.begin(
         &mut bench.means(),
-        Request::Write(DataWrite { offset: 4096, payload, durable: None }),
+        Request::Write(DataWrite { offset: 4096, payload, durable: None, forgotten: None }),
         "write",
     );
     let (key, completion) = bench.end(Some(libc::EINTR));
@@ -52,7 +52,7 @@ fn zeroes_are_written_where_the_device_has_nothing_better() {
     let payload = bench.filled(8192, 7);
     raw.begin(
         &mut bench.means(),
-        Request::Write(DataWrite { offset: 0, payload, durable: None }),
+        Request::Write(DataWrite { offset: 0, payload, durable: None, forgotten: None }),
         "write",
     );
     finish(&mut bench, &mut raw).1.expect("it is written");

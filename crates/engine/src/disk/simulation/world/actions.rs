@@ -93,7 +93,8 @@ impl World {
         // Nobody asks for it who has seen a flush fail.
         let durable = !self.distrusts && self.durably.chance(self.plan.durable);
         let change = Change { range, stamp: self.stamp, is_copy, is_durable: durable };
-        let action = DiskAction::Write { offset, payload: memory.freeze(), durable };
+        let payload = memory.freeze();
+        let action = DiskAction::Write { offset, payload, durable, forgotten: None };
         self.begin(Asked::Change(change), action)
     }
 
