@@ -23,14 +23,6 @@ pub const MAX_QUEUED: usize = 4 << 20;
 /// payload that does not arrive, answers that it does not take. Then its connection ends, so that
 /// it does not keep other clients waiting.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a client may leave a payload unfinished while another one waits for memory: for each
-/// [`PART`] of it that is received at once.
-pub const HURRY: Duration = Duration::from_secs(1);
-/// Bytes. Of what is received straight into a payload's buffer nothing is heard before all has
-/// come. So no more than this is received at once when memory is short or others wait.
-const PART: usize = 64 << 10;
-/// Most bytes that are received straight into a buffer at once.
-const MAX_RECEIVE: usize = 1 << 20;
 /// From here on a payload is received straight into its buffer.
 pub const DIRECT: usize = 16 << 10;
 /// How much is received at once while a large payload is expected, which is better received
@@ -52,13 +44,8 @@ pub struct Stream {
     pending: Range<usize>,
     /// Bytes that were given to the engine and have not been sent.
     queued: usize,
-    /// When the client last moved on, or was last forgiven that it did not; or when it was last
-    /// listened to again.
+    /// When the client last moved on, or was last forgiven that it did not.
     moved: Instant,
-    /// How long it may take to do so in the middle of a payload, while others wait.
-    hurry: Duration,
-    /// When it was last looked at.
-    looked: Instant,
 }
 
 impl Stream {
@@ -72,8 +59,6 @@ impl Stream {
             pending: 0..0,
             queued: 0,
             moved: Instant(0),
-            hurry: HURRY,
-            looked: Instant(0),
         }
     }
 
@@ -148,24 +133,19 @@ impl Stream {
         let Some(mut received) = self.received.take() else { return false };
         received.copy_within(self.pending.clone(), 0);
         self.pending = 0..self.pending.len();
-        (self.moved, self.hurry) = (context.now(), HURRY);
         let end = if is_large { SHORT_RECEIVE } else { received.len() };
         context.receive(self.descriptor, received, self.pending.end..end);
         true
     }
 
-    /// Has the engine fill a part of a payload's buffer, from the start of this range on.
+    /// Has the engine fill a part of a payload's buffer.
     pub fn receive_into(
-        &mut self,
+        &self,
         buffer: BufferMut,
         range: Range<usize>,
         context: &mut FrontendContext,
     ) {
-        let is_short = context.memory_is_short() || context.others_wait();
-        let count = range.len().min(if is_short { PART } else { MAX_RECEIVE });
-        self.moved = context.now();
-        self.hurry = HURRY * count.div_ceil(PART) as u32;
-        context.receive_all(self.descriptor, buffer, range.start..range.start + count);
+        context.receive_all(self.descriptor, buffer, range);
     }
 
     /// What came of receiving: how many bytes.
@@ -244,39 +224,18 @@ impl Stream {
         self.moved = now;
     }
 
-    /// When to look at a client that holds memory; `is_unfinished`: in the middle of a payload,
-    /// which is listened to.
-    pub fn next_look(&self, is_unfinished: bool) -> Instant {
-        let deadline = self.moved + PATIENCE;
-        // Others may begin to wait at any time.
-        let soon = (self.moved + self.hurry).max(self.looked + HURRY);
-        if is_unfinished { deadline.min(soon) } else { deadline }
+    /// Until when it is given time to do so.
+    pub fn deadline(&self) -> Instant {
+        self.moved + PATIENCE
     }
 
-    /// Looks at a client that holds memory. Returns why it has to end, if it has not moved on for
-    /// too long. One that `is_ending` keeps others waiting by its place alone.
-    pub fn look(
-        &mut self,
-        is_unfinished: bool,
-        is_ending: bool,
-        context: &FrontendContext,
-    ) -> Option<String> {
-        let (client, now) = (self.client, context.now());
-        self.looked = now;
-        if is_unfinished && context.others_wait() && now >= self.moved + self.hurry {
-            let seconds = self.hurry.as_secs();
-            return Some(format!(
-                "the {client} left a payload unfinished for {seconds} s, and others wait for memory"
-            ));
-        }
-        if now < self.moved + PATIENCE {
-            return None;
-        }
-        self.moved = now;
+    /// Why a client ends that held memory until the deadline.
+    pub fn impatience(&self) -> String {
         let seconds = PATIENCE.as_secs();
-        (is_ending || context.memory_is_short()).then(|| {
-            format!("the {client} neither sent nor took anything for {seconds} s, and others need memory")
-        })
+        let client = self.client;
+        format!(
+            "the {client} neither sent nor took anything for {seconds} s, and others need memory"
+        )
     }
 
     /// Asserts what holds after each step.

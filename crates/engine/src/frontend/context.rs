@@ -8,7 +8,7 @@ use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload};
 
 use super::{FrontendAction, RequestToken};
-use crate::memory::{Budget, Buffer, BufferMut, Part, Pool, Reservation, Waiting};
+use crate::memory::{Budget, Buffer, BufferMut, Part, Pool, Reservation};
 use crate::ring::{Descriptor, DescriptorToken};
 
 /// Bytes of the room that [`FrontendContext::reserve_spare`] gives.
@@ -23,8 +23,6 @@ pub struct FrontendContext {
     actions: Vec<FrontendAction>,
     opened: u32,
     wants_memory: bool,
-    /// Room was asked for in vain, and none has returned since.
-    waits: Option<Waiting>,
     /// For whom it asks.
     host: Option<HostId>,
     now: Instant,
@@ -38,7 +36,6 @@ impl FrontendContext {
             actions: Vec::new(),
             opened: 0,
             wants_memory: false,
-            waits: None,
             host: None,
             now: Instant(0),
         }
@@ -48,12 +45,6 @@ impl FrontendContext {
     #[must_use]
     pub fn detached(memory: usize) -> Self {
         Self::new(Budget::new(Pool::new(memory), memory))
-    }
-
-    /// A context of another front end of the same volume, for tests.
-    #[must_use]
-    pub fn beside(&self) -> Self {
-        Self::new(self.budget.clone())
     }
 
     /// What was wanted since the last call, in order.
@@ -69,19 +60,6 @@ impl FrontendContext {
     /// Whether room was asked for in vain since the last call.
     pub(crate) fn take_wants_memory(&mut self) -> bool {
         std::mem::take(&mut self.wants_memory)
-    }
-
-    /// Memory has returned, or this front end needs none any more: for the engine before it says
-    /// `FrontendEvent::MemoryAvailable`, and for tests of front ends.
-    pub fn stop_waiting(&mut self) {
-        self.waits = None;
-    }
-
-    fn want_memory(&mut self) {
-        self.wants_memory = true;
-        if self.waits.is_none() {
-            self.waits = Some(self.budget.wait());
-        }
     }
 
     /// Sets the moment: for the engine, and for tests of front ends.
@@ -101,12 +79,6 @@ impl FrontendContext {
         self.budget.used() / 3 >= self.budget.limit() / 4
     }
 
-    /// Whether another front end has asked for room in the volume's memory, and waits for some.
-    #[must_use]
-    pub fn others_wait(&self) -> bool {
-        self.budget.waiting() > usize::from(self.waits.is_some())
-    }
-
     /// Gives a socket or device to the engine. `close` it there.
     pub fn open(&mut self, file: OwnedFd) -> Descriptor {
         let descriptor = Descriptor(self.opened);
@@ -119,9 +91,7 @@ impl FrontendContext {
     /// arbitrary contents. `None`: wait for `FrontendEvent::MemoryAvailable`.
     pub fn allocate(&mut self, length: usize) -> Option<BufferMut> {
         let buffer = self.budget.allocate(length);
-        if buffer.is_none() {
-            self.want_memory();
-        }
+        self.wants_memory |= buffer.is_none();
         buffer
     }
 
@@ -129,9 +99,7 @@ impl FrontendContext {
     /// `FrontendEvent::MemoryAvailable`.
     pub fn reserve<const N: usize>(&mut self, lengths: [usize; N]) -> Option<[Reservation; N]> {
         let rooms = self.budget.reserve_all(lengths);
-        if rooms.is_none() {
-            self.want_memory();
-        }
+        self.wants_memory |= rooms.is_none();
         rooms
     }
 
@@ -249,7 +217,7 @@ impl FrontendContext {
             length => {
                 let room = self.budget.reserve(length as usize);
                 if room.is_none() {
-                    self.want_memory();
+                    self.wants_memory = true;
                     return Err(operation);
                 }
                 room
@@ -317,6 +285,3 @@ fn read_by(operation: &Operation<Buffer>) -> u32 {
     };
     if length <= longest { length } else { 0 }
 }
-
-#[cfg(test)]
-mod tests;

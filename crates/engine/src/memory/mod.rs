@@ -23,5 +23,4 @@ mod pool;
 
 pub use self::buffer::{Buffer, BufferMut};
 pub use self::part::Part;
-pub(crate) use self::pool::Waiting;
 pub use self::pool::{BUFFER_ALIGNMENT, Budget, MAX_BUFFER, Pool, Reservation, buffer_size};

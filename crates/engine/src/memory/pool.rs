@@ -197,12 +197,7 @@ struct BudgetState {
     pool: Pool,
     limit: usize,
     used: Cell<usize>,
-    waiting: Cell<usize>,
 }
-
-/// Somebody waits for room in a budget, for as long as this is there.
-#[derive(Debug)]
-pub(crate) struct Waiting(Budget);
 
 /// Room that has been reserved in a budget. Returns to it when dropped.
 #[derive(Debug)]
@@ -215,8 +210,7 @@ impl Budget {
     /// A budget of `limit` bytes of this pool.
     #[must_use]
     pub fn new(pool: Pool, limit: usize) -> Self {
-        let (used, waiting) = (Cell::new(0), Cell::new(0));
-        Self(Rc::new(BudgetState { pool, limit, used, waiting }))
+        Self(Rc::new(BudgetState { pool, limit, used: Cell::new(0) }))
     }
 
     /// Reserves room for a buffer of `length` bytes. `None`: try again when something was returned.
@@ -260,27 +254,10 @@ impl Budget {
         self.0.limit
     }
 
-    /// Somebody waits for room in this budget.
-    pub(crate) fn wait(&self) -> Waiting {
-        self.0.waiting.set(self.0.waiting.get() + 1);
-        Waiting(self.clone())
-    }
-
-    /// How many wait for room in this budget at present.
-    pub(crate) fn waiting(&self) -> usize {
-        self.0.waiting.get()
-    }
-
     /// Bytes reserved in this budget at present.
     #[must_use]
     pub fn used(&self) -> usize {
         self.0.used.get()
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.0.waiting.set(self.0.waiting() - 1);
     }
 }
 

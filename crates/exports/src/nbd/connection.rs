@@ -30,6 +30,8 @@ use held::Presence;
 /// Most requests of one client that are in flight at once.
 pub const MAX_REQUESTS: usize = 256;
 
+/// Most bytes that are received straight into a buffer at once.
+const MAX_RECEIVE: usize = 1 << 20;
 /// Longest payload of a refused write that is passed over; a longer one ends the connection.
 const MAX_DRAIN: u32 = 64 << 20;
 
@@ -149,8 +151,7 @@ impl Frontend for Connection {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let is_unfinished = self.is_unfinished();
-        let deadline = self.keeps_others_waiting().then(|| self.stream.next_look(is_unfinished));
+        let deadline = self.keeps_others_waiting().then(|| self.stream.deadline());
         [deadline, self.next_look()].into_iter().flatten().min()
     }
 }
@@ -189,27 +190,22 @@ impl Connection {
 
     /// Whether memory returns only when the client moves on.
     fn keeps_others_waiting(&self) -> bool {
-        let is_ended = matches!(self.expected, Expected::Ended);
-        self.is_unfinished() || (self.stream.is_sending() && !is_ended)
-    }
-
-    /// Whether the client is in the middle of a payload, and listened to. If it is not, it has not
-    /// taken its answers.
-    const fn is_unfinished(&self) -> bool {
-        let is_payload =
+        let incomplete =
             matches!(self.expected, Expected::Payload { .. } | Expected::Direct { .. });
-        is_payload && self.receiving
+        incomplete || (self.stream.is_sending() && !matches!(self.expected, Expected::Ended))
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
         if self.next_look().is_some_and(|at| at <= context.now()) {
             self.look(context);
         }
-        if self.keeps_others_waiting()
-            && let Some(reason) = self.stream.look(self.is_unfinished(), false, context)
-        {
-            self.end(&reason, context);
+        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
+            return;
         }
+        if context.memory_is_short() {
+            self.end(&self.stream.impatience(), context);
+        }
+        self.stream.move_on(context.now());
     }
 
     fn received(
@@ -366,7 +362,7 @@ impl Connection {
         filled += count;
         let missing = buffer.len() - filled;
         if missing >= DIRECT {
-            let range = filled..buffer.len();
+            let range = filled..buffer.len().min(filled + MAX_RECEIVE);
             self.stream.receive_into(buffer, range, context);
             self.receiving = true;
             self.expected = Expected::Direct { request, durable, filled };

@@ -207,7 +207,7 @@ impl Frontend for Queue {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.keeps_others_waiting().then(|| self.stream.next_look(self.is_unfinished()))
+        self.keeps_others_waiting().then(|| self.stream.deadline())
     }
 }
 
@@ -279,32 +279,24 @@ impl Queue {
 
     /// Whether memory returns only when the host moves on.
     fn keeps_others_waiting(&self) -> bool {
-        let is_ended = matches!(self.state, State::Ended);
-        !is_ended && (self.stream.is_sending() || self.is_unfinished())
-    }
-
-    /// Whether a command holds memory for data that the host has not sent, and is listened to.
-    /// While the stream waits for the volume, what it has sent may be behind what stops that.
-    fn is_unfinished(&self) -> bool {
         let awaits_data = |open: &Open| {
             let is_held =
                 matches!(open.phase, Phase::Filling(_) | Phase::Held(_) | Phase::Comparing(..));
             is_held && open.transfer.length() > 0
         };
-        let receives = !matches!(self.receiving, Receiving::Nothing);
-        receives && self.open.iter().flatten().any(awaits_data)
+        let is_ended = matches!(self.state, State::Ended);
+        !is_ended && (self.stream.is_sending() || self.open.iter().flatten().any(awaits_data))
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
-        if !self.keeps_others_waiting() {
+        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
-        let (is_unfinished, is_ending) =
-            (self.is_unfinished(), !matches!(self.state, State::Serving));
-        if let Some(reason) = self.stream.look(is_unfinished, is_ending, context) {
+        if context.memory_is_short() || !matches!(self.state, State::Serving) {
             self.stream.forget_queued();
-            self.lose(reason, context);
+            self.lose(self.stream.impatience(), context);
         }
+        self.stream.move_on(context.now());
     }
 }
 

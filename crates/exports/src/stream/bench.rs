@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use evenkeel_core::{HostId, Operation};
 use evenkeel_engine::frontend::FrontendAction;
@@ -120,17 +119,6 @@ impl<F: Streaming> Bench<F> {
         let mut buffer = self.context.allocate_fixed(bytes.len());
         buffer.copy_from_slice(bytes);
         buffer.freeze()
-    }
-
-    /// Lets so much time pass, with the wake-ups that are wanted; whether there was one.
-    pub fn pass(&mut self, time: Duration) -> bool {
-        let end = self.context.now() + time;
-        let mut was_woken = false;
-        while self.front_end.next_wakeup().is_some_and(|at| at <= end) {
-            was_woken |= self.wake();
-        }
-        self.context.set_now(end);
-        was_woken
     }
 
     /// Lets the time of the next wake-up come, if one is wanted; whether it was.

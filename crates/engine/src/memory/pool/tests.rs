@@ -42,16 +42,6 @@ fn a_budget_is_kept_and_returns() {
 }
 
 #[test]
-fn a_budget_knows_how_many_wait() {
-    let pool = Pool::new(1 << 20);
-    let (budget, other) = (Budget::new(pool.clone(), 8192), Budget::new(pool, 8192));
-    let waiting = [budget.wait(), budget.clone().wait()];
-    assert_eq!((budget.waiting(), other.waiting()), (2, 0));
-    drop(waiting);
-    assert_eq!(budget.waiting(), 0);
-}
-
-#[test]
 fn one_budget_cannot_starve_another_for_good() {
     let pool = Pool::new(8192);
     let (greedy, modest) = (Budget::new(pool.clone(), 8192), Budget::new(pool.clone(), 8192));

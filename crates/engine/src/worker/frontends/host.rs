@@ -90,9 +90,6 @@ impl FrontendHost {
         actions: &mut Vec<FrontendAction>,
     ) {
         self.context.set_now(cx.now());
-        if matches!(event, FrontendEvent::MemoryAvailable) {
-            self.context.stop_waiting();
-        }
         self.machine.handle(event, &mut self.context);
         self.context.swap_actions(actions);
         if self.context.take_wants_memory() {
@@ -269,7 +266,6 @@ impl FrontendHost {
     /// Closes all its descriptors. Returns who is to be answered.
     pub fn retire(&mut self, ring: &mut Ring) -> Vec<Answer<Result<(), EngineError>>> {
         self.state = State::Retired;
-        self.context.stop_waiting();
         for channel in std::mem::take(&mut self.channels).into_values() {
             channel.close(ring);
         }

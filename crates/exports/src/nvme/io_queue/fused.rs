@@ -8,9 +8,8 @@
 //!
 //! Bounds: a pair that has begun holds three times its length, 192 KiB at most, of the volume's
 //! memory, also while the host keeps data back; one that has not begun holds nothing. A queue has
-//! as many pairs as half its entries. A host that keeps data back loses its queue, and the
-//! memory returns: after [`crate::stream::HURRY`] while others wait for memory, and after
-//! [`crate::stream::PATIENCE`] while it is short.
+//! as many pairs as half its entries. A host that keeps data back for longer than
+//! [`crate::stream::PATIENCE`] while memory is short loses its queue, and the memory returns.
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::memory::Reservation;

@@ -371,12 +371,12 @@ fn a_second_half_with_the_lower_slot_is_answered_second() {
 fn a_host_that_keeps_its_second_half_back_keeps_nobody_waiting() {
     let mut bench = Bench::new(3 * 4096);
     bench.command(&compare(3, IN_CAPSULE, 1), &[1; 512]);
-    assert!(bench.pass(PATIENCE));
+    assert!(bench.wake());
     bench.drained();
     assert!(bench.ended.is_some(), "others need the memory");
     let mut bench = Bench::new(1 << 20);
     bench.command(&compare(3, IN_CAPSULE, 1), &[1; 512]);
-    assert!(bench.pass(PATIENCE) && bench.ended.is_none());
+    assert!(bench.wake() && bench.ended.is_none());
 }
 
 /// What a host holds with pairs whose data it keeps back.
@@ -393,7 +393,7 @@ fn unfinished_pairs_hold_three_times_their_length_of_the_volumes_memory() {
     assert_eq!(begun, [2, 3, 4, 5], "the third pair waits, and holds nothing");
     assert!(bench.context.reserve([PAIR / 3]).is_some(), "of its three parts one would fit");
     // Its time is over: others need what it holds.
-    assert!(bench.pass(PATIENCE));
+    assert!(bench.wake());
     bench.drained();
     assert!(bench.ended.is_some());
     assert!(bench.context.reserve([PAIR / 3; 7]).is_some(), "all of it is back");
