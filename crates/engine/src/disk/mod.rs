@@ -12,6 +12,7 @@ pub(crate) mod device;
 mod filters;
 mod growth;
 mod helper;
+mod invariants;
 mod map;
 mod metadata;
 mod room;
@@ -19,6 +20,8 @@ mod room;
 mod simulation;
 mod superblocks;
 mod tables;
+#[cfg(test)]
+mod trips;
 
 use std::time::Duration;
 

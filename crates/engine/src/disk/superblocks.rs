@@ -102,6 +102,20 @@ impl Superblocks {
         view.replica_size() <= self.superblock.data_length
     }
 
+    /// Whether a save is under way.
+    pub(super) const fn is_saving(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Panics if a save waits for nothing, or writes where it must not.
+    pub(super) fn check_invariants(&self) {
+        let is_idle = self.current.is_none() && self.waiting.is_empty();
+        assert!(self.are_known() || is_idle, "superblocks are saved of which it knows nothing");
+        assert!(self.is_saving() || self.waiting.is_empty(), "a save waits for nothing");
+        let is_spared = self.current.as_ref().is_none_or(|saving| saving.copy == self.write_first);
+        assert!(is_spared, "the copy is written over whose loss would cost something");
+    }
+
     /// What a mistake would do.
     #[cfg(test)]
     pub(super) const fn write_copy_a_first(&mut self) {
@@ -218,3 +232,6 @@ pub(super) fn equalise(file: &impl Access, newest: &mut Newest) -> io::Result<()
         (SuperblockCopy::A, SuperblockCopy::A, None);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,12 @@ impl Tables {
         Ok(())
     }
 
+    /// Panics if a slot has the table of another one.
+    pub(super) fn check_invariants(&self) {
+        let slots = self.0.iter().map(|next| next.last.regions.slot);
+        assert!(slots.eq(0..INTENT_SLOTS), "the table of a slot is kept as that of another one");
+    }
+
     /// Whether this table names less than the one before it, which may be on the disk or not.
     pub(super) fn close_by(&self, next: &OpenRegions) -> bool {
         let last = &self.0[usize::from(next.slot)].last.regions;
@@ -112,3 +118,6 @@ impl NextTable {
         Self { last: table.unwrap_or(unknown), copy: found.write_next, lost }
     }
 }
+
+#[cfg(test)]
+mod tests;

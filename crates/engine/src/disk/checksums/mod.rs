@@ -12,6 +12,7 @@
 //! This module does no input or output; [`super::filters::Checksums`] does.
 
 pub(super) mod carry;
+mod invariants;
 pub(super) mod recover;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -401,7 +402,7 @@ impl ChecksumStore {
 
     /// A commit has failed before its flush, or with it.
     pub(super) fn commit_failed(&mut self) {
-        self.journal.is_committing = false;
+        (self.journal.is_committing, self.journal.will_rise) = (false, false);
         self.flush_failed();
     }
 

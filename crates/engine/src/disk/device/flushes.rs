@@ -17,7 +17,7 @@ use super::error::is_of_space;
 
 /// How many flushes had failed at some time. Whoever has to take note of each compares it with the
 /// one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Failures(u64);
 
 /// See the module's documentation.

@@ -115,6 +115,11 @@ impl Layout {
         }
     }
 
+    /// Bytes of data.
+    pub(in crate::disk) const fn length(&self) -> u64 {
+        self.length
+    }
+
     pub(in crate::disk) const fn set_length(&mut self, length: u64) {
         self.length = length;
     }

@@ -59,6 +59,13 @@ impl Writes {
         self.count() == 0
     }
 
+    /// Panics if nothing is left to be written, or no part of the next piece.
+    pub(in crate::disk) fn check_invariants(&self) {
+        let next = self.pieces.get(self.next);
+        let is_left = next.is_some_and(|(_, bytes)| self.done < bytes.len());
+        assert!(is_left, "pieces are under way of which all is written");
+    }
+
     /// What is written where.
     #[cfg(test)]
     pub(in crate::disk) fn pieces(&self) -> &[(u64, Vec<u8>)] {

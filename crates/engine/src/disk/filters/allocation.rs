@@ -6,6 +6,8 @@
 //! next flush, unless something was written there meanwhile: until then a power cut may bring back
 //! what it held.
 
+mod invariants;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 

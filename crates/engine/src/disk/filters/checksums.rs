@@ -8,6 +8,7 @@
 mod blocks;
 mod commit;
 mod edges;
+mod invariants;
 mod pages;
 
 use std::collections::VecDeque;

@@ -2,6 +2,7 @@
 //! they were interrupted. One that has begun is never cancelled and never forgotten. Memory that
 //! the device can't take as it lies is copied to an aligned buffer first.
 
+mod invariants;
 mod zero;
 
 use std::io;

@@ -78,6 +78,18 @@ impl Growth {
         matches!(self.phase, Phase::None)
     }
 
+    /// Whether the helper writes a step.
+    const fn is_writing(&self) -> bool {
+        matches!(self.phase, Phase::Writing(..))
+    }
+
+    /// Panics if actions wait for no step, or are under way while one is written.
+    pub(super) fn check_invariants(&self, has_nothing_under_way: bool) {
+        assert!(self.held.is_empty() || !self.is_idle(), "actions wait for no step of a growth");
+        let is_alone = has_nothing_under_way || !self.is_writing();
+        assert!(is_alone, "what a step of a growth writes may change meanwhile");
+    }
+
     /// Whether a step waits for actions that began before it.
     pub(super) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting(_))
@@ -249,3 +261,6 @@ fn write_durably(file: &impl Access, bytes: &[u8], offset: u64) -> io::Result<()
     write_at(file, bytes, offset)?;
     file.flush()
 }
+
+#[cfg(test)]
+mod tests;

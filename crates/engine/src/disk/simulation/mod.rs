@@ -11,7 +11,7 @@ mod model;
 pub(super) mod plan;
 pub(super) mod queue;
 pub(super) mod random;
-mod scenarios;
+pub(super) mod scenarios;
 mod tests;
 mod world;
 

@@ -25,7 +25,7 @@ const LENGTH: u64 = 8 << 20;
 const READ_AT_ONCE: u64 = 8 * 1008 * 4096;
 
 /// A disk that does what it is told.
-struct Bench {
+pub(in crate::disk) struct Bench {
     device: Device,
     queue: Queue,
     disk: Disk<Queue>,
@@ -34,8 +34,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(in crate::disk) fn new() -> Self {
         Self::with_length(LENGTH)
+    }
+
+    pub(in crate::disk) fn disk(&mut self) -> &mut Disk<Queue> {
+        &mut self.disk
     }
 
     fn with_length(length: u64) -> Self {
@@ -63,12 +67,12 @@ impl Bench {
         assert!(disk.begin(&mut means, name, action).is_none(), "it takes a while");
     }
 
-    fn save_view(&mut self, ticket: u64) {
+    pub(in crate::disk) fn save_view(&mut self, ticket: u64) {
         let view = View { generation: Generation(ticket), ..view(LENGTH) };
         self.begin(ticket, DiskAction::SaveView(Box::new(view), Incarnations::default()));
     }
 
-    fn flush(&mut self, ticket: u64) {
+    pub(in crate::disk) fn flush(&mut self, ticket: u64) {
         self.begin(ticket, DiskAction::Flush { with_checksums: false });
     }
 

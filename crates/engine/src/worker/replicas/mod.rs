@@ -196,6 +196,9 @@ impl Replicas {
             return;
         };
         let all = run(host.disk_mut(), &mut cx.means(key));
+        if cfg!(debug_assertions) {
+            host.disk().check_invariants();
+        }
         let (volume, replica) = names(host.disk());
         for Ended { ticket, outcome, failed } in all {
             if let Some((kind, reason)) = failed {

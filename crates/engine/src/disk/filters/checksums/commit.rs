@@ -38,6 +38,18 @@ impl Stage {
     }
 }
 
+impl<T> Commit<T> {
+    /// What is told when it has ended.
+    pub(super) const fn then(&self) -> &T {
+        &self.then
+    }
+
+    /// Whether pages have been written that are not known to be durable.
+    pub(super) const fn has_pages(&self) -> bool {
+        self.stage.has_pages()
+    }
+}
+
 impl<I: Io, T> Checksums<I, T> {
     /// Makes durable the checksums of all that has ended before. That takes a device flush.
     pub(in crate::disk) fn commit_checksums(

@@ -41,6 +41,11 @@ impl Edges {
         Self { range, cover, unmap, blocks }
     }
 
+    /// The whole blocks that the range touches.
+    pub(super) const fn cover(&self) -> &Range<u64> {
+        &self.cover
+    }
+
     /// The blocks of which nothing is kept.
     fn whole(&self) -> Range<u64> {
         let block = u64::from(BLOCK);

@@ -56,6 +56,13 @@ impl Method {
 }
 
 impl Zeroing {
+    /// So many bytes of 4 KiB are zeroed, by writing zeroes or by punching a hole.
+    #[cfg(test)]
+    pub(super) const fn simulated(done: u64, is_written: bool) -> Self {
+        let method = if is_written { Method::Write } else { Method::Punch };
+        Self { place: 0, length: 4096, method, done }
+    }
+
     /// By the first method that is known to work, or not known not to.
     pub(super) const fn new(place: u64, length: u64, unmap: bool, without: &Unsupported) -> Self {
         let method = if unmap { Method::Punch } else { Method::ZeroRange };
@@ -104,6 +111,14 @@ impl Zeroing {
         let skip = zeroes.len() - rest;
         means.ring.write(owner, file, zeroes, skip, self.place + self.done);
         None
+    }
+
+    /// Panics if a range is under way that is zeroed, or was zeroed in part by what does all or
+    /// nothing.
+    pub(super) fn check_invariants(&self) {
+        assert!(self.done < self.length, "a range is under way that reads as zeroes");
+        let is_whole = self.done == 0 || self.method == Method::Write;
+        assert!(is_whole, "a range is zeroed in part by {:?}", self.method);
     }
 
     /// Whether the next method is to be tried, as this one is not supported.

@@ -48,6 +48,7 @@ impl World {
         ended.map_or(Ok(()), |ended| self.ended(ended))
     }
 
+    /// Has the disk do something, and look whether it is as it must be.
     pub(super) fn with_disk<T>(
         &mut self,
         run: impl FnOnce(&mut Disk<Queue>, &mut Means<'_, Queue>) -> Option<T>,
@@ -55,7 +56,10 @@ impl World {
         let now = Instant(self.now);
         let mut means =
             Means { ring: &mut self.queue, pool: &self.pool, replica: self.replica, now };
-        run(self.disk.as_mut()?, &mut means)
+        let disk = self.disk.as_mut()?;
+        let ended = run(disk, &mut means);
+        disk.check_invariants();
+        ended
     }
 
     pub(super) fn begin_read(&mut self) -> Result<(), Violation> {
