@@ -16,7 +16,7 @@ mod volumes;
 
 pub use dropped::dropped;
 
-use crate::transaction::{Halt, Transaction};
+use crate::transaction::{Halt, Transaction, refused};
 use crate::{Answer, Caller, RemovedNode, Request, Wish};
 
 /// What a task carries out, and for whom.
@@ -127,7 +127,7 @@ fn answer(transaction: &mut Transaction<'_>, request: &Request) -> Done {
         Request::Discarded(found) => Ok(fates::discarded(transaction, found)),
         // Those that need more than what the store holds: `plan`.
         Request::Register(_) | Request::Heartbeat { .. } | Request::RemoveNode { .. } => {
-            Err(Halt::Content("a request in the wrong place".into()))
+            Err(refused("it came to the wrong place"))
         }
     }
 }

@@ -221,14 +221,25 @@ pub enum StoreError {
     /// It does not know any more how things were at the moment of the snapshot.
     #[error("the snapshot is too old")]
     TooOld,
-    /// It holds what this software cannot read.
+    /// It holds what this software cannot read. Whether what was asked for can be is not known.
     #[error(
         "the coordinator's database holds {0}: it was written by other software, or is damaged"
     )]
     Content(String),
+    /// The request asks for what cannot be, however often it does.
+    #[error("the coordinator refuses the request: {0}")]
+    Refused(String),
     /// Others change the same all the time.
     #[error("{0} was changed by others each time; try again")]
     Busy(String),
+}
+
+impl StoreError {
+    /// Whether it is a no, which stays so however often the same is asked.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
 }
 
 /// A store. All calls may block.

@@ -111,6 +111,7 @@ impl Task {
             Ok(Planned::Again) => None,
             Err(Halt::Read(range)) => return TaskStep::Read(range),
             Err(Halt::Content(why)) => return TaskStep::Answer(Err(StoreError::Content(why))),
+            Err(Halt::Refused(why)) => return TaskStep::Answer(Err(StoreError::Refused(why))),
         };
         let (commit, notes) = match transaction.finish() {
             Ok(finished) => finished,

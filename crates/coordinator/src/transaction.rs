@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 
 use crate::memory::{Memory, Note};
 use crate::moment::Moment;
-use crate::store::{Commit, Entries, Entry, Guard, Key, Range, Space, StoreError, Write};
+use crate::store::{
+    Commit, Entries, Entry, Guard, Key, MAX_BYTES, MAX_OPERATIONS, Range, Space, StoreError, Write,
+};
 use crate::{NodeRecord, VolumeRecord, liveness};
 
 /// Why an attempt stops before it has an answer.
@@ -18,8 +20,10 @@ use crate::{NodeRecord, VolumeRecord, liveness};
 pub(crate) enum Halt {
     /// This has to be read first.
     Read(Range),
-    /// The request or the store holds what cannot be used.
+    /// The store holds what cannot be read.
     Content(String),
+    /// The request asks for what cannot be.
+    Refused(String),
 }
 
 pub(crate) type Planned<T> = Result<T, Halt>;
@@ -185,6 +189,14 @@ impl<'a> Transaction<'a> {
         self.put(Space::Volumes, &record.id, &record)
     }
 
+    /// Whether one commit takes a changed record of this volume beside what this attempt writes
+    /// already: one in any case, and then as many as fill half of it.
+    pub(crate) fn has_room(&self, volume: &str) -> bool {
+        let read = self.known.get(&Key::new(Space::Volumes, volume)).ok().flatten();
+        let length = read.map_or(0, |entry| entry.value.len());
+        self.writes.is_empty() || self.bytes() + length <= MAX_BYTES / 2
+    }
+
     pub(crate) fn put_view(&mut self, view: &View) -> Planned<()> {
         let bytes = encode_view(view).map_err(content)?;
         self.put_bytes(Space::Views, &view.volume.to_string(), bytes);
@@ -209,6 +221,11 @@ impl<'a> Transaction<'a> {
 
     pub(crate) fn delete(&mut self, space: Space, name: &str) {
         self.writes.insert(Key::new(space, name), None);
+    }
+
+    /// How many bytes this attempt writes until now.
+    fn bytes(&self) -> usize {
+        self.writes.values().flatten().map(Vec::len).sum()
     }
 
     /// What the coordinator is to remember once this is committed.
@@ -240,7 +257,7 @@ impl<'a> Transaction<'a> {
         if self.writes.is_empty() {
             return Ok((None, self.notes));
         }
-        let known = self.known;
+        let (known, bytes) = (self.known, self.bytes());
         let guard = |range| match range {
             Range::Space(space) => {
                 Guard::Space(space, known.spaces.get(&space).cloned().unwrap_or_default())
@@ -253,10 +270,8 @@ impl<'a> Transaction<'a> {
         let guards: Vec<_> = self.guards.into_iter().map(guard).collect();
         let writes: Vec<_> =
             self.writes.into_iter().map(|(key, value)| Write { key, value }).collect();
-        let bytes: usize =
-            writes.iter().map(|write| write.value.as_ref().map_or(0, Vec::len)).sum();
         let operations = guards.len().max(writes.len());
-        if operations > crate::store::MAX_OPERATIONS || bytes > crate::store::MAX_BYTES {
+        if operations > MAX_OPERATIONS || bytes > MAX_BYTES {
             return Err(StoreError::Content(format!(
                 "too much for one change: {operations} keys, {bytes} bytes"
             )));
@@ -273,6 +288,10 @@ pub(crate) fn content(error: impl ToString) -> Halt {
     Halt::Content(error.to_string())
 }
 
+pub(crate) fn refused(error: impl ToString) -> Halt {
+    Halt::Refused(error.to_string())
+}
+
 pub(crate) fn volume_id(volume: &str) -> Planned<VolumeId> {
-    volume.parse().map_err(|_| Halt::Content(format!("no volume {volume}")))
+    volume.parse().map_err(|_| refused(format_args!("no volume is called {volume}")))
 }

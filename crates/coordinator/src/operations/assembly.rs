@@ -4,7 +4,7 @@ use evenkeel_core::View;
 
 use super::{Done, fates, volumes};
 use crate::store::Space;
-use crate::transaction::{Planned, Transaction, content, volume_id};
+use crate::transaction::{Planned, Transaction, content, refused, volume_id};
 use crate::{Answer, Standing, StoredVolume, ViewText, VolumeRecord};
 
 /// Whether a volume is stopped.
@@ -51,7 +51,7 @@ fn refusal_of_deleted(
     }
     let is_expected = match (stands, &last) {
         (None, _) | (Some(Standing::Nothing), None) => true,
-        (Some(Standing::Deleted(named)), Some(last)) => named.decode().map_err(content)? == *last,
+        (Some(Standing::Deleted(named)), Some(last)) => named.decode().map_err(refused)? == *last,
         _ => false,
     };
     match last.filter(|_| !is_expected) {
@@ -66,7 +66,7 @@ pub fn assemble(
     (replaces, stands): (Option<u64>, Option<&Standing>),
     node: &str,
 ) -> Done {
-    let view = volume.view.decode().map_err(content)?;
+    let view = volume.view.decode().map_err(refused)?;
     let record = &volume.record;
     volumes::is_of(&view, record)?;
     let known = transaction.volume(&record.id)?;
@@ -82,7 +82,7 @@ pub fn assemble(
         let is_renamed = known.as_ref().is_some_and(|known| known.name != record.name);
         let is_named = match (replaces, stands) {
             (Some(generation), None) => newest.generation.0 == generation,
-            (_, Some(Standing::Volume(named))) => named.decode().map_err(content)? == newest,
+            (_, Some(Standing::Volume(named))) => named.decode().map_err(refused)? == newest,
             _ => false,
         };
         if !is_named || attached || is_renamed {

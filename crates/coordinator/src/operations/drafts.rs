@@ -82,7 +82,8 @@ pub fn sweep(transaction: &mut Transaction<'_>) -> Planned<bool> {
         }
     }
     for volume in transaction.names(Space::Volumes)? {
-        if swept < MAX_SWEPT && transaction.look(|t| placements::has_unmade(t, &volume))? {
+        let has_room = swept < MAX_SWEPT && transaction.has_room(&volume);
+        if has_room && transaction.look(|t| placements::has_unmade(t, &volume))? {
             placements::forget_unmade(transaction, &volume)?;
             swept += 1;
         }

@@ -141,18 +141,22 @@ fn use_by(transaction: &mut Transaction<'_>, volume: &str, node: &str) -> Planne
 }
 
 /// No volume is meant to be attached on this node. `true`: this is to be committed, and there may
-/// be more.
+/// be more: what is stored with a volume may be large, and a commit takes as many as fit.
 fn wants_nothing(transaction: &mut Transaction<'_>, node: &str) -> Planned<bool> {
     let mut changed = 0;
     for volume in transaction.names_for_sure(Space::Volumes)? {
         let record = transaction.look(|t| t.volume(&volume))?;
         let Some(mut record) = record else { continue };
-        if changed < MAX_CHANGED && record.wanted_on.remove(node).is_some() {
-            // It has not been deleted meanwhile.
-            transaction.has(Space::Volumes, &volume)?;
-            transaction.put_volume(&record)?;
-            changed += 1;
+        if record.wanted_on.remove(node).is_none() {
+            continue;
         }
+        if changed == MAX_CHANGED || !transaction.has_room(&volume) {
+            return Ok(true);
+        }
+        // It has not been deleted meanwhile.
+        transaction.has(Space::Volumes, &volume)?;
+        transaction.put_volume(&record)?;
+        changed += 1;
     }
     Ok(changed > 0)
 }

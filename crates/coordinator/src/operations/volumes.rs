@@ -4,7 +4,7 @@ use evenkeel_core::{NodeId, View};
 
 use super::{Done, assembly, drafts, placements, removal};
 use crate::store::Space;
-use crate::transaction::{Halt, Planned, Transaction, content, volume_id};
+use crate::transaction::{Planned, Transaction, content, refused, volume_id};
 use crate::{Answer, StoredVolume, ViewText, VolumeRecord, Wish, dropped};
 
 /// A volume as it is stored; `None` if it is not, or not whole.
@@ -64,12 +64,12 @@ pub fn is_of(view: &View, record: &VolumeRecord) -> Planned<()> {
     if view.volume.to_string() == record.id {
         return Ok(());
     }
-    Err(Halt::Content(format!("a view of {} for volume {}", view.volume, record.id)))
+    Err(refused(format_args!("a view of {} for volume {}", view.volume, record.id)))
 }
 
 pub fn create(transaction: &mut Transaction<'_>, volume: &StoredVolume) -> Done {
     let Ok(view) = volume.view.decode() else {
-        return Err(Halt::Content("no valid view for a new volume".into()));
+        return Err(refused("no valid view for a new volume"));
     };
     let record = &volume.record;
     is_of(&view, record)?;
@@ -104,8 +104,8 @@ pub fn swap(
     (view, replaces): (&ViewText, Option<&ViewText>),
     wish: Option<Wish>,
 ) -> Done {
-    let next = view.decode().map_err(|e| Halt::Content(format!("{e} in a view to swap")))?;
-    let by: NodeId = node.parse().map_err(|_| Halt::Content(format!("no node {node}")))?;
+    let next = view.decode().map_err(|e| refused(format_args!("{e} in a view to swap")))?;
+    let by: NodeId = node.parse().map_err(|_| refused(format_args!("no node {node}")))?;
     let volume = next.volume.to_string();
     let Some(before) = transaction.view(&volume)? else { return Ok(Answer::NoVolume) };
     // The same request again: its answer was lost.
@@ -120,7 +120,7 @@ pub fn swap(
     // one that was told of views which this store has forgotten, as an older one was put back: its
     // next view is no change of the stored one.
     let replaces = replaces.map(ViewText::decode).transpose();
-    let replaces = replaces.map_err(|e| Halt::Content(format!("{e} in a view to replace")))?;
+    let replaces = replaces.map_err(|e| refused(format_args!("{e} in a view to replace")))?;
     let is_of_branch = replaces.is_none_or(|replaces| replaces == before);
     if !next.follows(&before) || next.history != before.history || !is_of_branch {
         return newest(&before);
@@ -142,7 +142,7 @@ pub fn swap(
 /// again when an older store is put back.
 pub fn is_named(view: &View, generation: u64, named: Option<&ViewText>) -> Planned<bool> {
     let named = named.map(ViewText::decode).transpose();
-    let named = named.map_err(|e| Halt::Content(format!("{e} in a view to replace")))?;
+    let named = named.map_err(|e| refused(format_args!("{e} in a view to replace")))?;
     Ok(named.map_or(view.generation.0 == generation, |named| named == *view))
 }
 

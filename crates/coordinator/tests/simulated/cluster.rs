@@ -278,7 +278,7 @@ impl Cluster {
         running: Running,
         answer: Result<Answer, StoreError>,
     ) -> Result<Option<Answered>, Violation> {
-        if let Err(StoreError::Content(why)) = &answer {
+        if let Err(StoreError::Content(why) | StoreError::Refused(why)) = &answer {
             return Err(("internal", format!("{:?}: {why}", running.tag.request)));
         }
         if let Err(StoreError::Busy(_)) = &answer {

@@ -211,10 +211,11 @@ impl Coordinator for Embedded {
             let is_question = is_question(&request);
             let answer = self.inner.threads.run(is_question, move || this.answer(request)).await;
             let answer = answer.map_err(|e| CallError::Unreachable(e.to_string()))?;
-            answer.map_err(|error| match error {
-                StoreError::Content(_) => CallError::Refused(error.to_string()),
-                // Not a no: what was asked for may be done, or can be once the disk works.
-                _ => CallError::Unreachable(error.to_string()),
+            answer.map_err(|error| match error.is_refusal() {
+                true => CallError::Refused(error.to_string()),
+                // What was asked for may be done, or can be once the disk works, or once what is
+                // damaged there is restored.
+                false => CallError::Unreachable(error.to_string()),
             })
         })
     }

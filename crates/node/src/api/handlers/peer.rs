@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_coordinator::StoreError;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 use serde::Deserialize;
@@ -47,10 +46,9 @@ pub async fn coordinator(
     let answer = embedded.asked(caller, request).await.map_err(|e| failed(e.to_string()))?;
     let answer = answer.map_err(|e| {
         tracing::error!(error = %e, "the coordinator's database");
-        match e {
-            // It stays so however often it is asked.
-            StoreError::Content(_) => error(ErrorCode::BadRequest, e.to_string()),
-            _ => failed(e.to_string()),
+        match e.is_refusal() {
+            true => error(ErrorCode::BadRequest, e.to_string()),
+            false => failed(e.to_string()),
         }
     })?;
     Ok(Json(answer))

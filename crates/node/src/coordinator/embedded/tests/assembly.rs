@@ -194,9 +194,9 @@ fn a_record_comes_with_the_view_of_its_own_volume() {
     mixed.record.name = "mail".into();
     draft(&coordinator, &mixed);
     let created = coordinator.answer(Request::Create(Box::new(mixed.clone())));
-    assert!(matches!(created, Err(StoreError::Content(_))), "{created:?}");
+    assert!(matches!(created, Err(StoreError::Refused(_))), "{created:?}");
     let (volume, node) = (Box::new(mixed), ALPHA.to_string());
     let assemble = Request::Assemble { volume, replaces: Some(1), stands: None, node };
     let assembled = coordinator.answer(assemble);
-    assert!(matches!(assembled, Err(StoreError::Content(_))), "{assembled:?}");
+    assert!(matches!(assembled, Err(StoreError::Refused(_))), "{assembled:?}");
 }

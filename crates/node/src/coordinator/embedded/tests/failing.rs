@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use evenkeel_coordinator::Store as _;
+use evenkeel_coordinator::store::{Commit, Key, Outcome, Space, Store as _, Write};
 use evenkeel_core::VolumeId;
 
 use super::super::database::disk::{Disk, Fails};
@@ -266,4 +266,25 @@ async fn what_does_not_fit_together_is_refused() {
     stored.record.id = VolumeId(7).to_string();
     let answer = coordinator.call(Request::Create(Box::new(stored))).await;
     assert!(matches!(answer, Err(CallError::Refused(_))), "{answer:?}");
+}
+
+/// Whoever took it for a refusal would not ask again: where a volume is not wanted any more would
+/// be forgotten, and nobody would learn who was removed.
+#[tokio::test]
+async fn what_is_damaged_in_the_database_is_no_refusal() {
+    let coordinator = on(&Disk::default());
+    let (stored, _) = volume(&coordinator, "web");
+    coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
+    for (space, name) in [(Space::Volumes, &stored.record.id), (Space::Nodes, &BETA.to_string())] {
+        let writes = vec![Write { key: Key::new(space, name), value: Some(b"{".to_vec()) }];
+        let commit = Commit { guards: Vec::new(), writes };
+        assert_eq!(coordinator.inner.store.commit(&commit), Ok(Outcome::Committed));
+    }
+    let (node, volume) = (BETA.to_string(), stored.record.id.clone());
+    let want = Request::Want { volume, node, shown: None, revision: None };
+    for request in [want, Request::Membership, Request::Nodes] {
+        let answer = coordinator.call(request.clone()).await;
+        let Err(CallError::Unreachable(why)) = answer else { panic!("{request:?}: {answer:?}") };
+        assert!(why.contains("is damaged"), "{why}");
+    }
 }

@@ -1,3 +1,5 @@
+use evenkeel_coordinator::store::{Commit, Key, Outcome, Range, Space, Store as _, Write};
+
 use super::*;
 
 fn caller(node: NodeId) -> Caller {
@@ -106,4 +108,48 @@ fn a_node_with_a_replica_stays_and_none_is_placed_on_a_removed_one() {
     let place =
         Request::Place { volume, replica: placed, same_disk: false, alone: false, revision: None };
     assert!(matches!(coordinator.answer(place).unwrap(), Answer::NodeRemoved { .. }));
+}
+
+/// So many volumes are meant to be attached on beta, and have a replica whose making was cut off,
+/// with as much stored with each as a member can store.
+fn store_large(coordinator: &Embedded, volumes: u32) {
+    let (stored, _) = volume(coordinator, "web");
+    for number in 0..volumes {
+        let mut record = stored.record.clone();
+        record.id = evenkeel_core::VolumeId(u128::from(number) + 1000).to_string();
+        record.wanted_on = WantedOn::from([(BETA.to_string(), Some(BY_DEVICE))]);
+        let maker = Some(Maker { node: NodeId(99).to_string(), incarnation: 1 });
+        record.replicas = vec![PlacedReplica { maker, ..record.replicas[0].clone() }];
+        record.verified = Some("x".repeat(511 << 10).into());
+        let value = Some(serde_json::to_vec(&record).unwrap());
+        let writes = vec![Write { key: Key::new(Space::Volumes, &record.id), value }];
+        let commit = Commit { guards: Vec::new(), writes };
+        assert_eq!(coordinator.inner.store.commit(&commit), Ok(Outcome::Committed));
+    }
+}
+
+/// That takes more commits than one. Else a member could prevent its own removal.
+#[test]
+fn a_node_is_removed_whatever_is_stored_with_the_volumes_that_were_meant_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    coordinator.hear(&caller(BETA), Request::Register(node(BETA, "beta").into())).unwrap();
+    store_large(&coordinator, 5);
+    assert!(matches!(remove(&coordinator, BETA), Answer::Done));
+}
+
+/// Else the coordinator could not start.
+#[test]
+fn a_removal_is_kept_whatever_an_older_database_has_stored_with_its_volumes() {
+    let dir = tempfile::tempdir().unwrap();
+    let coordinator = open(dir.path(), EXPIRY);
+    store_large(&coordinator, 5);
+    let removed = RemovedNode { id: BETA.to_string(), name: "beta".into(), at: 1 };
+    coordinator.stay_removed(vec![removed]).unwrap();
+    let mut snapshot = coordinator.inner.store.snapshot().unwrap();
+    let range = Range::Space(Space::Volumes);
+    for entry in coordinator.inner.store.read(&mut snapshot, &range).unwrap().values() {
+        let record: VolumeRecord = serde_json::from_slice(&entry.value).unwrap();
+        assert!(record.wanted_on.is_empty());
+    }
 }
