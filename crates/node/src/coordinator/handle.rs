@@ -165,6 +165,18 @@ impl Handle {
         self.lock().membership.nodes.iter().find(|member| member.node.id == id).cloned()
     }
 
+    /// Whether a node is dead: the coordinator says so, or it was removed from the cluster. Of
+    /// another one that is not known, nobody knows.
+    #[must_use]
+    pub fn is_dead(&self, id: NodeId) -> bool {
+        let id = id.to_string();
+        let Membership { nodes, removed, .. } = &self.lock().membership;
+        match nodes.iter().find(|member| member.node.id == id) {
+            Some(member) => !member.may_live,
+            None => removed.iter().any(|node| node.id == id),
+        }
+    }
+
     /// A node by its name or identity.
     #[must_use]
     pub fn node_by_name(&self, name: &str) -> Option<NodeLiveness> {
@@ -399,6 +411,7 @@ impl Handle {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NodeRecord;
     use super::*;
 
     #[test]
@@ -406,6 +419,32 @@ mod tests {
         let mut silence = Silence::new(1000);
         let told: Vec<u64> = (1000..1000 + 4 * 3600).filter_map(|now| silence.news(now)).collect();
         assert_eq!(told, [60, 120, 240, 480, 960, 1920, 3840, 7440, 11_040]);
+    }
+
+    /// A view of an older database may name it still.
+    #[test]
+    fn a_node_is_dead_if_the_coordinator_says_so_or_it_was_removed() {
+        let member = |id: u128, may_live| NodeLiveness {
+            node: NodeRecord {
+                id: NodeId(id).to_string(),
+                name: format!("n{id}"),
+                addresses: Vec::new(),
+                software: "0".into(),
+                incarnation: 1,
+                counter: 1,
+            },
+            alive: may_live,
+            may_live,
+            last_seen: None,
+            coordinator: false,
+        };
+        let removed =
+            |id: u128| RemovedNode { id: NodeId(id).to_string(), name: format!("n{id}"), at: 1 };
+        let nodes = vec![member(1, true), member(2, false)];
+        let membership = Membership { nodes, removed: vec![removed(3)], ..Membership::default() };
+        let handle = Handle::new("n1".into(), membership);
+        let dead: Vec<bool> = (1..=4).map(|id| handle.is_dead(NodeId(id))).collect();
+        assert_eq!(dead, [false, true, true, false], "the last one is not known");
     }
 
     #[tokio::test]

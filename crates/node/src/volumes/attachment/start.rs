@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::primary::{EndReason, PrimaryConfig};
-use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId};
+use evenkeel_core::{MirrorView, NoDataPolicy, PrimaryId, ReplicaRecord};
 use tokio::task::JoinHandle;
 
 use super::actor::{self, Turn};
@@ -124,8 +124,8 @@ async fn not_started(
     let (code, advice) = messages::attach_failed(reason, &found.stored.record.name);
     if reason == EndReason::NoData {
         node.cluster.nodes().await;
-        let is_dead = |id| node.coordinator.node(id).is_some_and(|member| !member.may_live);
-        let silent = |mirror: &&MirrorView| mirror.in_sync().all(|replica| is_dead(replica.node));
+        let is_dead = |replica: &ReplicaRecord| node.coordinator.is_dead(replica.node);
+        let silent = |mirror: &&MirrorView| mirror.in_sync().all(is_dead);
         if let Some(mirror) = found.view.mirrors.iter().find(silent) {
             let name = |replica| places(node, found, replica)[0].clone();
             let names: Vec<String> = mirror.in_sync().map(name).collect();
@@ -173,14 +173,14 @@ pub(in crate::volumes) fn refuse_stopped(found: &Found, what: &str) -> Result<()
     }
 }
 
-/// A volume that is not shared has one primary. One on a dead node is taken over, one that may be
+/// A volume that is not shared has one primary. One on a dead node is taken over, and so is one on
+/// a node that was removed from the cluster, which an older database names still; one that may be
 /// alive is not. Of a shared one the replicas tell whether others run it: then this one joins them.
 fn refuse_second_primary(node: &Node, found: &Found, what: &str) -> Result<(), ApiError> {
     let elsewhere = found.view.primaries.iter().filter(|p| p.id.node != node.identity.node);
     for primary in elsewhere.filter(|_| !found.view.is_shared()) {
-        let alive = node.coordinator.node(primary.id.node).is_none_or(|member| member.may_live);
         let name = node.coordinator.node_ref(primary.id.node).name;
-        if alive {
+        if !node.coordinator.is_dead(primary.id.node) {
             return Err(ApiError::new(
                 ErrorCode::AttachedElsewhere,
                 what,

@@ -140,9 +140,8 @@ pub(super) async fn refuse_attached(
         return Ok(());
     }
     node.cluster.nodes().await;
-    let may_live = |id: &NodeId| node.coordinator.node(*id).is_none_or(|member| member.may_live);
     let primaries: Vec<NodeId> = primaries_elsewhere(node, &found.view).collect();
-    if let Some(primary) = primaries.iter().find(|id| may_live(id)) {
+    if let Some(primary) = primaries.iter().find(|id| !node.coordinator.is_dead(**id)) {
         return Err(attached(what, &node.coordinator.node_ref(*primary).name));
     }
     let asked = primaries.iter().map(|primary| (*primary, BTreeSet::new())).collect();
