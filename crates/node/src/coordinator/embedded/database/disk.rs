@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use redb::StorageBackend;
+use redb::{BackendError, StorageBackend};
 
 const PAGE: usize = 512;
 
@@ -35,6 +36,10 @@ struct File {
     full_at: Option<usize>,
     /// What is there can be written again, and nothing else.
     takes_no_change: bool,
+    /// Another process has the lock of the file.
+    is_locked: bool,
+    /// How many calls have changed something, or may have.
+    changes: u64,
 }
 
 impl Disk {
@@ -78,6 +83,16 @@ impl Disk {
         (file.full_at, file.takes_no_change) = (None, false);
     }
 
+    /// Another process takes the lock of the file.
+    pub fn take_lock(&self) {
+        self.lock().is_locked = true;
+    }
+
+    /// How many calls have changed something until now, or have failed to.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
     /// What is there if the power is cut now.
     pub fn after_power_cut(&self) -> Self {
         let durable = self.lock().durable.clone();
@@ -89,6 +104,7 @@ impl Disk {
 impl File {
     /// How the next call that changes something fails, if it does.
     fn failure(&mut self) -> Option<Fails> {
+        self.changes += 1;
         if self.is_dead {
             return Some(Fails::Whole);
         }
@@ -138,6 +154,14 @@ impl StorageBackend for Disk {
             return failed();
         }
         file.cached.resize(usize::try_from(length).unwrap(), 0);
+        Ok(())
+    }
+
+    fn try_lock_range(&self, _: Bound<u64>, _: Bound<u64>) -> Result<bool, BackendError> {
+        Ok(!self.lock().is_locked)
+    }
+
+    fn unlock_range(&self, _: Bound<u64>, _: Bound<u64>) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -13,11 +13,13 @@ use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, StorageBackend, StorageError};
 use rustix::fs::{Mode, OFlags};
 
+use self::durable::Durable;
 use super::Stored;
 
-/// Bytes that are read and written again at once: a page of the database.
-const PIECE: usize = 4096;
-/// How often it is opened anew at most: each time all of the file is written again.
+mod durable;
+
+/// The pause between two attempts to open it anew, and once more for each second that the last one
+/// took: each time all of the file is written again.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Which opening it is.
@@ -36,7 +38,7 @@ type Open = dyn Fn(Opening) -> Result<Database, DatabaseError> + Send + Sync;
 pub(super) struct Opened {
     open: Box<Open>,
     state: RwLock<State>,
-    /// Between two attempts to open it anew.
+    /// Between two attempts to open it anew, if they take no time.
     pause: Duration,
     has_failed: AtomicBool,
     /// How often it was opened.
@@ -46,8 +48,8 @@ pub(super) struct Opened {
 struct State {
     /// `None`: it could not be opened anew.
     database: Option<Database>,
-    /// When that was last tried.
-    tried: Option<Instant>,
+    /// When that was last tried, and the pause after it.
+    tried: Option<(Instant, Duration)>,
 }
 
 impl Opened {
@@ -122,21 +124,28 @@ impl Opened {
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        if state.tried.is_some_and(|at| at.elapsed() < self.pause) {
+        if state.tried.is_some_and(|(at, pause)| at.elapsed() < pause) {
             let why = "the coordinator's database has failed, and is opened anew in a moment; \
                        check its disk and the space on it";
             return Err(StoreError::Unusable(why.into()));
         }
         // It has to be closed before: it holds the lock of the file.
         state.database = None;
+        let began = Instant::now();
         let opened = (self.open)(Opening::Again);
-        state.tried = Some(Instant::now());
+        state.tried = Some((Instant::now(), pause_after(self.pause, began.elapsed())));
         state.database = Some(opened.map_err(|error| unusable(&error))?);
         self.openings.fetch_add(1, Ordering::AcqRel);
         self.has_failed.store(false, Ordering::Release);
         tracing::info!("the coordinator's database is open again");
         Ok(())
     }
+}
+
+/// The pause after an attempt that took so long: where all of a large file is written to a slow
+/// disk, that disk is left alone for as long.
+fn pause_after(pause: Duration, took: Duration) -> Duration {
+    pause.mul_f64(1.0 + took.as_secs_f64())
 }
 
 /// Why it can't be opened. An error in use says less: of a database that only has to be opened anew
@@ -203,28 +212,8 @@ pub(super) fn database(
     if opening == Opening::Again && backend.len()? == 0 {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its file is empty").into());
     }
-    make_durable(&backend)?;
-    Database::builder().create_with_backend(backend)
+    Database::builder().create_with_backend(Durable::over(backend))
 }
 
-/// Writes again what is there, and syncs it. After a failed sync the system's cache may show what
-/// never reached the disk, and another sync says nothing of that: what was read there, and answered
-/// as done, would be gone after a power cut.
-///
-/// No page that is in use is all zeroes. Where the file has become longer, and nothing was written
-/// yet, a full disk has no space for them.
-fn make_durable(backend: &impl StorageBackend) -> io::Result<()> {
-    let length = backend.len()?;
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    while at < length {
-        let rest = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
-        let piece = &mut piece[..rest];
-        backend.read(at, piece)?;
-        if piece.iter().any(|byte| *byte != 0) {
-            backend.write(at, piece)?;
-        }
-        at += rest as u64;
-    }
-    backend.sync_data()
-}
+#[cfg(test)]
+mod tests;

@@ -147,6 +147,37 @@ fn a_file_that_was_put_in_its_place_is_not_adopted() {
     assert_eq!(found(&open(dir.path())), "2");
 }
 
+/// It would be written over while that process writes.
+#[test]
+fn a_file_that_another_process_has_open_is_not_written() {
+    let disk = Disk::default();
+    set(&on(&disk), "1").unwrap();
+    disk.take_lock();
+    let before = disk.changes();
+    let there = disk.clone();
+    assert!(RedbStore::over(Duration::ZERO, move |_| Ok(there.clone())).is_err());
+    assert_eq!(disk.changes(), before);
+}
+
+/// The start of the daemon before may have met the error, and have been killed for it.
+#[test]
+fn what_a_failed_sync_left_in_the_cache_is_durable_before_another_start_reads_it() {
+    let mut was_seen = false;
+    for calls in 0..32 {
+        let disk = Disk::default();
+        let store = on(&disk);
+        set(&store, "1").unwrap();
+        disk.fail_after(calls, Fails::Whole);
+        let _ = set(&store, "2");
+        disk.heal();
+        drop(store);
+        let now = found(&on(&disk));
+        was_seen |= now == "2";
+        assert_eq!(found(&on(&disk.after_power_cut())), now, "call {calls}: read, and then lost");
+    }
+    assert!(was_seen);
+}
+
 #[test]
 fn it_is_not_opened_anew_again_and_again() {
     let disk = Disk::default();
