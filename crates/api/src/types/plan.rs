@@ -121,7 +121,7 @@ pub struct LeftMirror {
     pub volume: String,
     /// Index of the mirror.
     pub mirror: usize,
-    /// Where its in-sync replicas are, as `NODE:DISK`.
+    /// Where its in-sync replicas are, as `NODE:DISK`; none on nodes that are dead.
     pub in_sync: Vec<String>,
     /// How many replicas there are in all, spares too.
     pub replicas: usize,

@@ -354,3 +354,50 @@ async fn a_removal_that_was_cut_off_between_two_volumes_goes_on() {
         nodes[0].detach(volume).await;
     }
 }
+
+/// A coordinator that is cut off takes all others for dead. What one of them has attached is not
+/// taken over because a replica of it lies on another one, which is removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_takes_no_volume_over_from_another_silent_node() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    nodes[0].create("music", 3).await;
+    nodes[1].attach("music").await;
+    nodes[0].create("film", 3).await;
+    nodes[2].crash().await;
+    nodes[1].crash().await;
+    let a = &nodes[0];
+    is_dead(a, "b").await;
+    is_dead(a, "c").await;
+    let on_c = async |volume: &str| {
+        let status = a.get(&format!("/v1/volumes/{volume}")).await;
+        let replicas = status["volume"]["mirrors"][0]["replicas"].as_array().unwrap();
+        let replica = replicas.iter().find(|replica| replica["node"]["name"] == "c").unwrap();
+        replica["id"].as_str().unwrap().to_owned()
+    };
+    let remove = format!("/v1/nodes/c?removes={},{}", on_c("music").await, on_c("film").await);
+    let planned = a.refused("GET", "/v1/nodes/c/plan", Value::Null, "node-in-use").await;
+    let refused = a.refused("DELETE", &remove, Value::Null, "node-in-use").await;
+    for error in [planned, refused] {
+        let (why, advice) = (error["why"].as_str().unwrap(), error["do"].as_str().unwrap());
+        assert!(why.contains("music is attached on b, which does not answer"), "{error}");
+        assert!(why.contains("b:d would become stale and music stay detached"), "{error}");
+        assert!(advice.contains("take music over first by `evenkeel attach music`"), "{error}");
+    }
+    let status = &a.get("/v1/volumes/music").await["volume"];
+    assert_eq!(status["primaries"][0]["node"]["name"], "b", "{status:#}");
+    assert_eq!(replicas(a, "music").await, 3);
+
+    // Somebody who means that volume takes it over: then only what answers counts.
+    a.attach("music").await;
+    let plan = a.get("/v1/nodes/c/plan").await;
+    let in_sync = |answer: &Value| {
+        let leaves = answer["plan"]["leaves"].as_array().unwrap().clone();
+        leaves.into_iter().map(|left| left["in_sync"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(in_sync(&plan), [json!(["a:d"]), json!(["a:d"])], "{plan:#}");
+    let done = a.ok("DELETE", &remove, Value::Null).await;
+    assert_eq!((&done["removed"], in_sync(&done)), (&json!(true), in_sync(&plan)), "{done:#}");
+    let message = done["message"].as_str().unwrap();
+    assert!(message.contains("receives heartbeats from none of the other nodes"), "{message}");
+}

@@ -307,14 +307,21 @@ pub(super) fn add(plan: &mut Plan, node: &Node, found: &Found, next: &View) {
         }
         plan.removes.extend(removed);
         plan.fails.extend(failed);
-        let left = next.mirrors.get(mirror);
-        let in_sync = left.iter().flat_map(|mirror| mirror.in_sync());
-        plan.leaves.push(LeftMirror {
-            volume: found.stored.record.name.clone(),
-            mirror,
-            in_sync: in_sync.map(|r| places(node, found, r)[0].clone()).collect(),
-            replicas: left.map_or(0, |mirror| mirror.replicas.len()),
-        });
+        plan.leaves.push(left(node, found, next, mirror));
+    }
+}
+
+/// What a mirror has by a view. A replica whose node is dead may be in-sync, and is no copy of
+/// which anybody can be sure.
+pub(super) fn left(node: &Node, found: &Found, view: &View, mirror: usize) -> LeftMirror {
+    let left = view.mirrors.get(mirror);
+    let in_sync = left.iter().flat_map(|mirror| mirror.in_sync());
+    let answering = in_sync.filter(|record| node.may_live(record.node));
+    LeftMirror {
+        volume: found.stored.record.name.clone(),
+        mirror,
+        in_sync: answering.map(|r| places(node, found, r)[0].clone()).collect(),
+        replicas: left.map_or(0, |mirror| mirror.replicas.len()),
     }
 }
 

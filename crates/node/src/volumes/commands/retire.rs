@@ -7,6 +7,7 @@
 
 mod drain;
 mod evict;
+mod takeover;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +21,6 @@ use crate::clock::unix_seconds;
 use crate::coordinator::handle::find_node;
 use crate::coordinator::{Answer, LostCopy, NodeLiveness, Request, VolumeRecord};
 use crate::volumes::Node;
-use crate::volumes::attachment::actor::turn;
-use crate::volumes::attachment::start;
 use crate::volumes::lookup::{Found, by_names, decode, find, unexpected};
 
 /// How often a replica is taken out whose view has changed meanwhile, and the pause between.
@@ -47,14 +46,15 @@ pub async fn plan(node: &Arc<Node>, name: &str) -> Result<PlanAnswer, ApiError> 
     };
     let (_, plan) = losses(node, &victim, &what).await?;
     let message = format!("node {} would be removed from the cluster", victim.node.name);
-    Ok(plan::answer(plan, doubted(message, node.cluster.hears_nobody())))
+    let before = " before you say yes";
+    Ok(plan::answer(plan, doubted(message, node.cluster.hears_nobody(), before)))
 }
 
 /// A coordinator that hears no other node takes all of them for dead, and may be wrong.
-fn doubted(message: String, hears_nobody: bool) -> String {
+fn doubted(message: String, hears_nobody: bool, when: &str) -> String {
     match hears_nobody {
         true => format!(
-            "{message}; but this coordinator receives heartbeats from none of the other nodes: it may be cut off itself. See that they are down before you say yes"
+            "{message}; but this coordinator receives heartbeats from none of the other nodes: it may be cut off itself. See that they are down{when}"
         ),
         false => message,
     }
@@ -70,6 +70,9 @@ async fn losses(
     let uses = uses(node, id, what).await?;
     refuse_living(node, victim, &uses, what).await?;
     let plan = lost(node, id, &uses, what)?;
+    for held in &uses {
+        takeover::refuse(node, id, &held.found, what)?;
+    }
     Ok((uses, plan))
 }
 
@@ -77,7 +80,8 @@ async fn losses(
 ///
 /// # Errors
 /// If there is no such node, it serves the coordinator, it lives and is in use, a volume would
-/// lose its last in-sync replica, or replicas would be lost that were not named.
+/// lose its last in-sync replica or be taken over from another node that does not answer, or
+/// replicas would be lost that were not named.
 pub async fn remove(
     node: &Arc<Node>,
     name: &str,
@@ -87,19 +91,20 @@ pub async fn remove(
     let Some(victim) = known(node, name, &what).await? else {
         return removed_before(node, name, &what).await;
     };
+    let hears_nobody = node.cluster.hears_nobody();
     let (uses, plan) = losses(node, &victim, &what).await?;
     let (id, name) = (identity(&victim, &what)?, &victim.node.name);
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
-    evict::evict(node, (id, name), &uses, &what).await?;
+    let taken_over = evict::evict(node, (id, name), &uses, &what).await?;
     // Other replicas may be in-sync then, and the node may have come back.
     let Some(present) = known(node, &victim.node.id, &what).await? else {
         return removed_before(node, name, &what).await;
     };
-    let (uses, plan) = losses(node, &present, &what).await?;
+    let (uses, mut plan) = losses(node, &present, &what).await?;
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
     for held in &uses {
         note_losses(node, id, name, held, &what).await?;
-        take_out(node, held, &what).await?;
+        take_out(node, held).await?;
     }
     let incarnation = Some(victim.node.incarnation);
     let request = Request::RemoveNode { node: victim.node.id.clone(), incarnation };
@@ -113,13 +118,36 @@ pub async fn remove(
     }
     node.member.refresh().await;
     tracing::info!(node = name, id = victim.node.id, "removed from the cluster");
-    let mut message = format!("node {name} is removed from the cluster; its identity is refused");
     let silent = node.member.tell_removal().await;
+    tell_left(node, &mut plan, &uses, &what).await;
+    let message = doubted(removed(name, &silent, &taken_over), hears_nobody, "");
+    Ok(RemoveNodeAnswer { version: VERSION, removed: true, plan, message })
+}
+
+/// What has come of it. `silent`: who has not heard of it yet; `taken_over`: the volumes that the
+/// node had attached alone.
+fn removed(name: &str, silent: &[String], taken_over: &[String]) -> String {
+    let mut message = format!("node {name} is removed from the cluster; its identity is refused");
     if !silent.is_empty() {
         let silent = silent.join(", ");
         message.push_str(&format!(", but not yet by {silent}: no answer, or older software"));
     }
-    Ok(RemoveNodeAnswer { version: VERSION, removed: true, plan, message })
+    if !taken_over.is_empty() {
+        let volumes = taken_over.join(", ");
+        message.push_str(&format!("; taken over from it, and detached now: {volumes}"));
+    }
+    message
+}
+
+/// Tells what the mirrors have kept in the place of what they were to keep.
+async fn tell_left(node: &Node, plan: &mut Plan, uses: &[Use], what: &str) {
+    for held in uses {
+        let record = &held.found.stored.record;
+        let Ok(found) = find(node, what, &record.id).await else { continue };
+        for left in plan.leaves.iter_mut().filter(|left| left.volume == record.name) {
+            *left = plan::left(node, &found, &found.view, left.mirror);
+        }
+    }
 }
 
 /// A node of the cluster by its name or identity.
@@ -320,14 +348,10 @@ fn with_losses(record: &VolumeRecord, view: &View, id: NodeId, name: &str) -> Ve
     lost
 }
 
-/// Takes the replicas on a dead node out of a volume, wherever that is attached now.
-async fn take_out(node: &Arc<Node>, held: &Use, what: &str) -> Result<(), ApiError> {
-    let (volume, view) = (held.found.view.volume, &held.found.view);
-    let is_orphaned =
-        !view.primaries.is_empty() && !view.primaries.iter().any(|p| node.may_live(p.id.node));
-    if is_orphaned {
-        start::adopt(node, &turn(node, volume).await, what).await?;
-    }
+/// Takes the replicas on a dead node out of a volume, wherever that is attached now. Of one whose
+/// primary has died meanwhile none is taken out.
+async fn take_out(node: &Arc<Node>, held: &Use) -> Result<(), ApiError> {
+    let volume = held.found.view.volume;
     for replica in &held.replicas {
         retire(node, &volume.to_string(), &replica.to_string())
             .await

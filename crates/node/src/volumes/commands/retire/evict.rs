@@ -7,7 +7,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::{NodeId, View};
 use tokio::time::Instant;
 
-use super::{PAUSE, Use};
+use super::{PAUSE, Use, takeover};
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::turn;
 use crate::volumes::attachment::start;
@@ -21,17 +21,20 @@ const BESIDES: Duration = Duration::from_secs(10);
 /// The most, however long the leases are: whoever gave the command waits for its answer.
 const MOST: Duration = Duration::from_secs(40);
 
-/// Waits until no volume is attached on a dead node. Those that only dead nodes have attached are
-/// taken over; of those that others have attached too, these evict it.
+/// Waits until no volume is attached on a dead node. Those that it alone has attached are taken
+/// over; of those that others have attached too, these evict it. Returns the names of those that
+/// were taken over.
 ///
 /// # Errors
-/// If one is attached there still when the time is over.
+/// If one is attached there still when the time is over, or another node that has it attached does
+/// not answer either.
 pub(super) async fn evict(
     node: &Arc<Node>,
     (id, name): (NodeId, &str),
     uses: &[Use],
     what: &str,
-) -> Result<(), ApiError> {
+) -> Result<Vec<String>, ApiError> {
+    let mut taken_over = Vec::new();
     let leases = uses.iter().map(|held| held.found.view.lease.time()).max().unwrap_or_default();
     let patience = (leases * LEASES + BESIDES).min(MOST);
     for held in uses {
@@ -49,6 +52,7 @@ pub(super) async fn evict(
             // One that joined others instead of taking over has ended by then.
             let is_due = adopted_at.is_none_or(|at| now - at >= lease * 2) && now < deadline;
             if !may_live && is_due {
+                takeover::refuse(node, id, &found, what)?;
                 start::adopt(node, &turn(node, volume).await, what).await?;
                 adopted_at = Some(Instant::now());
                 deadline += now.elapsed();
@@ -61,8 +65,11 @@ pub(super) async fn evict(
             }
             tokio::time::sleep(PAUSE).await;
         }
+        if adopted_at.is_some() {
+            taken_over.push(held.found.stored.record.name.clone());
+        }
     }
-    Ok(())
+    Ok(taken_over)
 }
 
 pub(super) fn is_attached_on(view: &View, id: NodeId) -> bool {
