@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::dead_device::DeadDevice;
 use crate::error::AttachError;
 use crate::hold::while_opened;
 use crate::in_use::{self, User};
@@ -16,7 +17,7 @@ use crate::place::Place;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StillUsed {
     /// The device.
-    pub device: PathBuf,
+    pub device: DeadDevice,
     /// By whom, as far as can be seen from here.
     pub users: Vec<User>,
 }
@@ -51,35 +52,37 @@ fn refuse_now(place: &Place, name: &str) -> Result<(), AttachError> {
         }
     }
     if used.len() < devices.len() {
-        let left: Vec<PathBuf> = used.iter().map(|used| used.device.clone()).collect();
+        let left: Vec<DeadDevice> = used.iter().map(|used| used.device.clone()).collect();
         keep(place, name, &left)?;
     }
     match used.into_iter().next() {
-        Some(StillUsed { device, users }) => Err(AttachError::InUse { device, users }),
+        Some(StillUsed { device, users }) => {
+            Err(AttachError::InUse { device: device.path().to_owned(), users })
+        }
         None => Ok(()),
     }
 }
 
-fn keep(place: &Place, name: &str, devices: &[PathBuf]) -> Result<(), AttachError> {
+fn keep(place: &Place, name: &str, devices: &[DeadDevice]) -> Result<(), AttachError> {
     let action = format!("can't write in {}", place.runtime.display());
     place.note_dead(name, devices).map_err(AttachError::system(action))
 }
 
-/// Who uses a device from which its volume was taken away. `None`: nobody, or it serves something
-/// else.
+/// Who uses a device from which its volume was taken away. `None`: nobody, or another device has
+/// its name by now.
 ///
 /// # Errors
 /// If the kernel's tables can't be read.
-pub fn users_of_dead(device: &Path) -> Result<Option<Vec<User>>, AttachError> {
-    if let Some(number) = loop_device::number_of(device) {
+pub fn users_of_dead(device: &DeadDevice) -> Result<Option<Vec<User>>, AttachError> {
+    if let Some(number) = loop_device::number_of(device.path()) {
         // The kernel frees it when the last user has closed it, also one that can't be seen from
         // here.
-        return match loop_device::backing_file(number) {
-            Some(_) => users_of(device).map(Some),
-            None => Ok(None),
+        return match device.is_loop(number) {
+            true => users_of(device.path()).map(Some),
+            false => Ok(None),
         };
     }
-    users_of(device).map(|users| Some(users).filter(|users| !users.is_empty()))
+    users_of(device.path()).map(|users| Some(users).filter(|users| !users.is_empty()))
 }
 
 /// Who uses the device, and who has files open in filesystems on it.
@@ -101,3 +104,6 @@ pub fn mounted_here(user: &User) -> Option<&PathBuf> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

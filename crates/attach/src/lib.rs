@@ -16,6 +16,7 @@
 
 mod attached;
 mod dead;
+mod dead_device;
 mod errno;
 mod error;
 pub mod fuse;
@@ -32,6 +33,7 @@ pub mod ublk;
 
 pub use attached::{Attached, Options, attach, detach, grow, refuse};
 pub use dead::{StillUsed, users_of_dead};
+pub use dead_device::DeadDevice;
 pub use error::AttachError;
 pub use helper::serve_if_asked;
 pub use in_use::User;

@@ -191,6 +191,11 @@ impl Bound {
         device_path(self.number)
     }
 
+    /// What the kernel had counted of the device then. `None`: before Linux 5.15.
+    pub const fn sequence(&self) -> Option<u64> {
+        self.sequence
+    }
+
     /// Whether the device still has the file.
     pub fn has_file(&self) -> bool {
         backing_file(self.number).is_some() && shown_sequence(self.number) == self.sequence
@@ -208,7 +213,9 @@ impl Bound {
     }
 }
 
-fn shown_sequence(number: u32) -> Option<u64> {
+/// What the kernel counts whenever a disk gets another medium, of a loop device. `None`: it does
+/// not count, before Linux 5.15.
+pub fn shown_sequence(number: u32) -> Option<u64> {
     fs::read_to_string(format!("/sys/block/loop{number}/diskseq")).ok()?.trim().parse().ok()
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::dead_device::DeadDevice;
 use crate::error::AttachError;
 use crate::fuse::mount;
 
@@ -90,12 +91,12 @@ impl Place {
 
     /// The devices of this volume that were noted as giving errors. Their file is none of
     /// [`list`]'s.
-    pub(crate) fn dead(&self, name: &str) -> Vec<PathBuf> {
+    pub(crate) fn dead(&self, name: &str) -> Vec<DeadDevice> {
         let read = fs::read(self.dead_file(name)).ok();
         read.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
-    pub(crate) fn note_dead(&self, name: &str, devices: &[PathBuf]) -> io::Result<()> {
+    pub(crate) fn note_dead(&self, name: &str, devices: &[DeadDevice]) -> io::Result<()> {
         let file = self.dead_file(name);
         if devices.is_empty() {
             return remove_if_there(&file);

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::UnmountFlags;
 
 use crate::dead::{self, StillUsed, mounted_here, users_of};
+use crate::dead_device::DeadDevice;
 use crate::error::AttachError;
 use crate::fuse::mount;
 use crate::in_use::User;
@@ -88,7 +89,7 @@ fn take_loops(
         }
         bound.clear().map_err(AttachError::system(format!("can't free {}", device.display())))?;
         if bound.has_file() {
-            cleaned_up.note_users(&device, users);
+            cleaned_up.note_users(DeadDevice::of(&bound), users);
         }
         cleaned_up.devices.push(device);
     }
@@ -118,7 +119,7 @@ fn take_ublk(
     }
     control.delete(number).map_err(AttachError::system(action()))?;
     if !users.is_empty() {
-        cleaned_up.note_users(device, users);
+        cleaned_up.note_users(DeadDevice::counted(device, None), users);
     }
     cleaned_up.devices.push(device.to_owned());
     Ok(())
@@ -126,9 +127,9 @@ fn take_ublk(
 
 impl CleanedUp {
     /// Notes who still uses a device: who used it, without the mounts that are gone.
-    fn note_users(&mut self, device: &Path, mut users: Vec<User>) {
+    fn note_users(&mut self, device: DeadDevice, mut users: Vec<User>) {
         users.retain(|user| mounted_here(user).is_none_or(|d| !self.unmounted.contains(d)));
-        self.still_used.push(StillUsed { device: device.to_owned(), users });
+        self.still_used.push(StillUsed { device, users });
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_api::types::VolumeEvent;
+use evenkeel_attach::DeadDevice;
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
@@ -76,7 +77,7 @@ pub struct Wanted {
     /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is
     /// made in its place: whoever has it mounted would take the two for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dead: Vec<PathBuf>,
+    pub dead: Vec<DeadDevice>,
     /// The view that its first one replaced. A coordinator whose view is no newer has forgotten
     /// that it was attached here. `None`: older software has saved this.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel_attach::DeadDevice;
 use evenkeel_core::primary::{Command, Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, View, VolumeId};
 use tokio::runtime::Handle;
@@ -434,11 +435,7 @@ impl Volumes {
     }
 
     /// Devices of it give errors, and are used.
-    pub(super) fn note_dead(
-        &self,
-        volume: VolumeId,
-        devices: impl Iterator<Item = std::path::PathBuf>,
-    ) {
+    pub(super) fn note_dead(&self, volume: VolumeId, devices: impl Iterator<Item = DeadDevice>) {
         if let Some(actor) = lock(&self.actors).of.get_mut(&volume) {
             actor.machine.note_dead(devices);
         }

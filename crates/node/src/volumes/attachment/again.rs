@@ -2,12 +2,11 @@
 //! node's primary was evicted because nobody had heard of it for too long. What cannot be shown
 //! then by its device or export serves without, and that is tried until it succeeds.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_attach::AttachError;
+use evenkeel_attach::{AttachError, DeadDevice};
 use evenkeel_core::primary::EndReason;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
@@ -338,13 +337,14 @@ fn outdated(what: &str, why: &str) -> ApiError {
 }
 
 /// A device that gave errors is not replaced while it is mounted or open.
-async fn refuse_dead(node: &Arc<Node>, dead: Vec<PathBuf>, what: &str) -> Result<(), ApiError> {
+async fn refuse_dead(node: &Arc<Node>, dead: Vec<DeadDevice>, what: &str) -> Result<(), ApiError> {
     let what = what.to_owned();
     let check = move |_: &Node| {
         for device in dead {
             match evenkeel_attach::users_of_dead(&device) {
                 Ok(None) => {}
                 Ok(Some(users)) => {
+                    let device = device.path().to_owned();
                     let error = AttachError::InUse { device, users };
                     return Err(device::device_error(&what, &error));
                 }

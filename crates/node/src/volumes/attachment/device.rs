@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_attach::{AttachError, Options, Place, StillUsed};
+use evenkeel_attach::{AttachError, DeadDevice, Options, Place, StillUsed};
 
 use super::actor::Turn;
 use super::lifecycle::AskedBy;
@@ -46,7 +46,7 @@ pub(in crate::volumes) async fn make_device(
         let made = made.map_err(|error| {
             // It is one of a daemon or an attachment that has ended: it gives errors until then.
             if let AttachError::InUse { device, users } = &error {
-                let used = StillUsed { device: device.clone(), users: users.clone() };
+                let used = StillUsed { device: DeadDevice::now(device), users: users.clone() };
                 node.volumes.leftovers.note(shown_of.name(), &[used]);
             }
             device_error(&what, &error)

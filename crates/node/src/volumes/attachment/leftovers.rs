@@ -5,13 +5,12 @@
 //! volume is to be attached here again, whoever does that takes them up or away. If it is attached
 //! elsewhere by now, or is gone, nobody would: so each start looks for them.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_api::types::VolumeStatus;
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_attach::{CleanedUp, Filesystems, Record, StillUsed};
+use evenkeel_attach::{CleanedUp, DeadDevice, Filesystems, Record, StillUsed};
 
 use super::actor::turn;
 use super::device::{device_error, place};
@@ -27,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 struct Leftover {
     /// The volume's name.
     volume: String,
-    device: PathBuf,
+    device: DeadDevice,
 }
 
 /// Those of which this daemon knows.
@@ -48,7 +47,7 @@ impl Leftovers {
 
     /// A device was made, perhaps under the name of one that is gone.
     pub(super) fn made(&self, device: &std::path::Path) {
-        lock(&self.0).retain(|leftover| leftover.device != device);
+        lock(&self.0).retain(|leftover| leftover.device.path() != device);
     }
 
     /// Those that are used still. Others are forgotten. It asks the kernel for users.
@@ -79,13 +78,13 @@ struct Told {
 
 impl Told {
     fn new(of: Leftover, node: &str, users: &[String]) -> Self {
-        let sentence = sentence(node, &of.device, users);
+        let sentence = sentence(node, of.device.path(), users);
         Self { of, sentence }
     }
 
     /// Adds it to the status of its volume, unless a reason there names the device already.
     fn add_to(&self, volume: &mut VolumeStatus) {
-        let device = self.of.device.display().to_string();
+        let device = self.of.device.path().display().to_string();
         if !volume.reason.as_ref().is_some_and(|reason| reason.contains(&device)) {
             let before = volume.reason.take().into_iter();
             let all: Vec<String> = before.chain([self.sentence.clone()]).collect();

@@ -6,8 +6,7 @@
 //! that lets go of its turn in the midst of a change leaves nothing half done: what was begun is
 //! ended.
 
-use std::path::PathBuf;
-
+use evenkeel_attach::DeadDevice;
 use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
@@ -339,7 +338,7 @@ impl Lifecycle {
     }
 
     /// These devices of it give errors, and are used.
-    pub(super) fn note_dead(&mut self, devices: impl Iterator<Item = PathBuf>) {
+    pub(super) fn note_dead(&mut self, devices: impl Iterator<Item = DeadDevice>) {
         if let Some(awaited) = &mut self.awaited {
             awaited.how.dead.extend(devices);
         }

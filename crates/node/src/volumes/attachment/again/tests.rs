@@ -1,10 +1,11 @@
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
 use crate::volumes::replicas::sweep::tests::start_in;
 
 /// A loop device over a file. `None`: there are none here.
-fn loop_device(file: &std::path::Path) -> Option<PathBuf> {
+fn loop_device(file: &Path) -> Option<PathBuf> {
     std::fs::File::create(file).unwrap().set_len(1 << 20).unwrap();
     let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
     let device = String::from_utf8(output.stdout).ok()?.trim().to_owned();
@@ -15,16 +16,17 @@ fn loop_device(file: &std::path::Path) -> Option<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_that_gave_errors_is_not_replaced_while_somebody_uses_it() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(device) = loop_device(&directory.path().join("backing")) else {
+    let Some(device) = loop_device(&directory.path().join("volume")) else {
         return eprintln!("skipped: no loop devices here");
     };
     let daemon = start_in(directory.path()).await;
     let node = daemon.node();
     let opened = std::fs::File::open(&device);
-    let used = refuse_dead(node, vec![device.clone()], "it cannot").await;
+    let dead = DeadDevice::now(&device);
+    let used = refuse_dead(node, vec![dead.clone()], "it cannot").await;
     // The kernel frees it when it is closed here.
     let detached = Command::new("losetup").arg("--detach").arg(&device).status();
-    let used_still = refuse_dead(node, vec![device.clone()], "it cannot").await;
+    let used_still = refuse_dead(node, vec![dead.clone()], "it cannot").await;
     drop(opened.unwrap());
     assert!(detached.unwrap().success());
     for used in [used, used_still] {
@@ -33,7 +35,7 @@ async fn a_device_that_gave_errors_is_not_replaced_while_somebody_uses_it() {
         assert!(matches!(error.into(), Failed::Waits(_)), "it is tried again");
     }
     for _ in 0..1200 {
-        if refuse_dead(node, vec![device.clone()], "it cannot").await.is_ok() {
+        if refuse_dead(node, vec![dead.clone()], "it cannot").await.is_ok() {
             return daemon.stop().await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

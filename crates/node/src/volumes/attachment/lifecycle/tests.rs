@@ -1,5 +1,7 @@
 //! The machine, input by input; [`simulated`] is the whole of it at random.
 
+use std::path::Path;
+
 use super::*;
 use crate::coordinator::{ForMount, Made};
 
@@ -228,13 +230,13 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     let outputs = machine.advance();
     let [Output::Clear(turn), Output::Retry] = outputs[..] else { panic!("{outputs:?}") };
     machine.cleared();
-    machine.note_dead(["/dev/dead".into()].into_iter());
+    machine.note_dead([DeadDevice::now(Path::new("/dev/dead"))].into_iter());
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Save], "how it is kept");
     assert!(machine.next_try());
     let awaited = machine.awaited().unwrap();
     assert_eq!(awaited.why, "nobody heard it");
-    assert_eq!(awaited.how.dead, [PathBuf::from("/dev/dead")]);
+    assert_eq!(awaited.how.dead, [DeadDevice::now(Path::new("/dev/dead"))]);
     assert_eq!(machine.news(), Some(Some(BY_NBD)));
     assert!(!machine.is_idle());
     assert!(machine.waits_for("its disk") && !machine.waits_for("its disk"));
