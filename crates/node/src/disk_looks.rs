@@ -18,7 +18,10 @@ pub async fn looks(node: Arc<Node>) {
     while node.pause(PAUSE).await {
         let at = node.clone();
         // It blocks on the state directory, and only if something has changed.
-        drop(tokio::task::spawn_blocking(move || at.disks.remember_files()));
+        drop(tokio::task::spawn_blocking(move || {
+            at.disks.remember_files();
+            at.disks.remember_mounts();
+        }));
         node.disks.looks().begin().into_iter().for_each(|look| carry_out(node.clone(), look));
     }
 }

@@ -29,6 +29,7 @@ mod in_engine;
 mod listed;
 mod making;
 mod mark;
+mod mounted;
 mod opening;
 mod origins;
 mod plan;
@@ -86,7 +87,7 @@ pub struct OpenReplica {
     pub block_size: u32,
     /// What it says of itself.
     pub newest: Newest,
-    /// The disk's [`Entry::mount`].
+    /// The disk's [`Entry::mount`], as soon as its entry has it.
     mount: u64,
 }
 
@@ -107,7 +108,7 @@ impl OpenReplica {
     /// Since when what was written there and not flushed is safe from all but a power cut: the
     /// machine's boot, and, of a device, that time of its being in the machine, of a directory, of
     /// its file system's being mounted. Who pulls a disk out cuts its power, and a file system that
-    /// was shut down has forgotten what it had not written.
+    /// was shut down has forgotten what it had not written. A restart of the daemon changes none.
     #[must_use]
     pub fn boot(&self, machine: BootId) -> BootId {
         let number = probe::device_number(&self.path).ok().flatten().filter(|_| self.device);
@@ -301,12 +302,24 @@ impl Disks {
         self.origins.save(&self.state);
     }
 
+    /// Saves that mounts are over, if the state directory does not know of one. A daemon that took
+    /// the next one for the same would not miss what was lost in between. It blocks on the state
+    /// directory.
+    pub fn remember_mounts(&self) {
+        let is_unsaved = self.lock().iter().any(Entry::is_unsaved);
+        if is_unsaved && let Err(error) = self.save_records() {
+            tracing::warn!(%error, "cannot remember that a disk failed or was pulled out; it is tried again");
+        }
+    }
+
     fn save_records(&self) -> Result<(), StateError> {
         let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = self.lock();
-        let records = entries.records();
-        drop(entries);
-        self.state.save(FILE, &records)
+        let records = self.lock().records();
+        self.state.save(FILE, &records)?;
+        for entry in self.lock().iter_mut() {
+            records.iter().for_each(|record| entry.note_saved(record));
+        }
+        Ok(())
     }
 }
 

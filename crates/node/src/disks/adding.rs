@@ -8,6 +8,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
 
 use super::entry::{Entry, Record};
+use super::mounted::Mount;
 use super::opening::Found;
 use super::probe::device_number;
 use super::states::Trouble;
@@ -32,7 +33,14 @@ impl Disks {
             Some(_) => DiskKind::Device,
             None => DiskKind::Directory,
         };
-        let record = Record { name: name.clone(), path, kind, marker: None, device: None };
+        let record = Record {
+            name: name.clone(),
+            path,
+            kind,
+            marker: None,
+            device: None,
+            mount: Mount::default(),
+        };
         let serial = self.begin_adding(record.clone(), &what)?;
         // Without the lock: it may take long, and others want to know of their disks.
         let mut opened = match self.open_new(serial, record, force, &what) {

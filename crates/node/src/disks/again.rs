@@ -72,8 +72,6 @@ impl Disks {
             Target::Disk(record) => self.take_up(Found::open(probe.serial, record, &self.origins)),
             Target::Replica(target) => self.open_replica_again(probe.serial, &target),
         };
-        let mount = self.lock().iter().find(|e| e.serial() == probe.serial).map_or(0, Entry::mount);
-        opened.iter_mut().for_each(|replica| replica.mount = mount);
         self.listed.wake();
         self.keep_closed(&mut opened);
         opened
@@ -91,7 +89,7 @@ impl Disks {
 
     /// The same; returns too whether more is known of which disk it is than the state directory
     /// has.
-    pub(super) fn note_found(&self, found: Found) -> (Vec<OpenReplica>, bool) {
+    pub(super) fn note_found(&self, mut found: Found) -> (Vec<OpenReplica>, bool) {
         let mut entries = self.lock();
         let Some(entry) = entries.numbered(found.serial) else {
             return (Vec::new(), false);
@@ -99,12 +97,15 @@ impl Disks {
         let EntryState::Opening(before, retry) = &entry.state else { return (Vec::new(), false) };
         let now = Instant::now();
         let name = &entry.record.name;
-        let is_news = found.opened.is_ok() && entry.record != found.record && !entry.is_new();
+        let is_other = entry.is_unsaved() || entry.record != found.record;
+        let is_news = found.opened.is_ok() && is_other && !entry.is_new();
         match found.opened {
             Ok((hold, block_size, replicas)) => {
                 tracing::info!(disk = name, replicas = replicas.len(), "a disk was opened");
                 (entry.state, entry.block_size) = (EntryState::Serving(hold), block_size);
                 (entry.record, entry.replicas) = (found.record, replicas);
+                let mount = entry.mount();
+                found.replicas.iter_mut().for_each(|replica| replica.mount = mount);
             }
             Err(trouble) => {
                 // What was in the way so far has gone, and this may soon: the pause begins anew.
@@ -151,6 +152,8 @@ impl Disks {
         // Whose it is is not forgotten if that cannot be read just now.
         known.superblock = known.superblock.or(entry.replicas[position].superblock.take());
         entry.replicas[position] = known;
+        let mount = entry.mount();
+        opened.iter_mut().for_each(|replica| replica.mount = mount);
         opened
     }
 }

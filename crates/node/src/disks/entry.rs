@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::errors::{LastError, LeftOut, Lines};
 use super::failing::FailedLooks;
 use super::mark::DeviceIdentity;
+use super::mounted::Mount;
 use super::presence::{Identity, LastLook};
 use super::space::Sampler;
 use super::states::{EntryState, KnownState, Retry, Trouble};
-use crate::random::random_incarnation;
 
 /// A disk as the state directory remembers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub(super) struct Record {
     /// Which one it is, of a block device. `None`: it was added by software that did not mark it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<DeviceIdentity>,
+    /// Which time of being in the machine, or of being mounted, it is in.
+    #[serde(default)]
+    pub(super) mount: Mount,
 }
 
 /// What is known of a replica on a disk, whether it could be opened or not.
@@ -66,7 +69,7 @@ pub(super) struct Entry {
     pub(super) last_look: LastLook,
     pub(super) failed_looks: FailedLooks,
     lines: Lines,
-    mount: u64,
+    is_unsaved: bool,
 }
 
 impl Entry {
@@ -86,7 +89,7 @@ impl Entry {
             last_look: LastLook::default(),
             failed_looks: FailedLooks::default(),
             lines: Lines::default(),
-            mount: 0,
+            is_unsaved: false,
         }
     }
 
@@ -110,16 +113,26 @@ impl Entry {
         self.is_new = false;
     }
 
-    /// A random number, drawn whenever the disk is let go of because its file system fails, or
-    /// closed after it was pulled out; before that 0.
+    /// The number of its [`Mount`].
     pub(super) const fn mount(&self) -> u64 {
-        self.mount
+        self.record.mount.number()
     }
 
     /// It is let go of because its file system fails, or closed because it was pulled out: what is
-    /// opened later is of another mount.
+    /// opened later is of another mount. The state directory is to remember that.
     pub(super) fn mount_is_over(&mut self) {
-        self.mount = random_incarnation().0;
+        self.record.mount.end();
+        self.is_unsaved = true;
+    }
+
+    /// Whether a mount was over of which the state directory does not know.
+    pub(super) const fn is_unsaved(&self) -> bool {
+        self.is_unsaved
+    }
+
+    /// The state directory has this record.
+    pub(super) fn note_saved(&mut self, record: &Record) {
+        self.is_unsaved &= self.record != *record;
     }
 
     /// An operation of one of its replicas has failed. Returns whether a line of the log is to tell

@@ -66,19 +66,20 @@ impl Disks {
     pub(super) fn finish(
         &self,
         replica: ReplicaId,
-        made: Result<OpenReplica, ApiError>,
+        mut made: Result<OpenReplica, ApiError>,
         what: &str,
     ) -> Result<OpenReplica, ApiError> {
         let identity = made.as_ref().ok().and_then(|made| Identity::of_open(&made.file));
         let mut entries = self.lock();
         let found = entries.holder_mut(replica);
         let found = found.filter(|(e, p)| e.replicas[*p].state == KnownState::Making);
-        match (found, &made) {
+        match (found, &mut made) {
             (Some((entry, position)), Ok(opened)) => {
                 let known = &mut entry.replicas[position];
                 known.path.clone_from(&opened.path);
                 known.state = KnownState::Served;
                 known.opened(identity);
+                opened.mount = entry.mount();
             }
             (Some((entry, position)), Err(_)) => drop(entry.replicas.remove(position)),
             (None, Ok(opened)) => {

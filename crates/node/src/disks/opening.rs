@@ -36,6 +36,9 @@ impl Found {
                 directory::open(&record.path, &mut record.marker, origins, &mut replicas)
             }
         };
+        if opened.is_ok() {
+            record.mount.look(&record.path, record.kind);
+        }
         let glimpsed = match (&opened, record.kind) {
             (Err(trouble), DiskKind::Device) => {
                 device::glimpse(&record, trouble, Retry::first(Instant::now()))

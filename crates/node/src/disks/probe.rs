@@ -1,5 +1,6 @@
 //! What a disk is, and whether somebody else uses it.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -16,7 +17,8 @@ pub fn device_number(path: &Path) -> io::Result<Option<(u32, u32)>> {
     Ok(metadata.file_type().is_block_device().then(|| split(metadata.rdev())))
 }
 
-fn split(device: u64) -> (u32, u32) {
+/// Major and minor number of a device.
+pub fn split(device: u64) -> (u32, u32) {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
@@ -61,12 +63,30 @@ pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
     of_disk.or_else(|_| of_parent()).ok()?.trim().parse().ok()
 }
 
+/// The number of a disk's node in `/sys`, of a partition that of its disk; no other disk that
+/// appears has it. `None`: it is not shown.
+pub fn disk_node(device: (u32, u32)) -> Option<u64> {
+    Some(fs::metadata(disk_directory(device)?).ok()?.ino())
+}
+
+/// What the kernel calls a block device.
+pub fn kernel_name(device: (u32, u32)) -> Option<OsString> {
+    Some(sys(device).canonicalize().ok()?.file_name()?.to_owned())
+}
+
+/// The directory of a disk in `/sys`; of a partition, that of its disk.
+fn disk_directory(device: (u32, u32)) -> Option<PathBuf> {
+    let own = sys(device).canonicalize().ok()?;
+    match own.join("partition").exists() {
+        true => own.parent().map(Path::to_owned),
+        false => Some(own),
+    }
+}
+
 /// What the maker of a device, or the device mapper, names it by: its WWN, or a serial number; of a
 /// partition, that of its disk. `None`: nothing does.
 pub fn serial(device: (u32, u32)) -> Option<String> {
-    let own = sys(device).canonicalize().ok()?;
-    let is_partition = own.join("partition").exists();
-    let disk = if is_partition { own.parent()? } else { own.as_path() };
+    let disk = disk_directory(device)?;
     let names = ["wwid", "device/wwid", "serial", "device/serial", "dm/uuid"];
     let mut found = names.iter().filter_map(|name| fs::read_to_string(disk.join(name)).ok());
     let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -130,7 +130,7 @@ impl Disks {
         };
         known.state = replica;
         if matches!(entry.state, EntryState::Missing(Hold::Device { .. }, _)) {
-            // Its power was cut. Kernels before 5.15 do not number the disks that appear.
+            // Its power was cut, whatever the kernel shows.
             entry.mount_is_over();
         }
         // The device itself is closed. If it is not here that is so already.
@@ -138,6 +138,7 @@ impl Disks {
         drop(entries);
         // To close a device may take long.
         drop(before);
+        self.remember_mounts();
     }
 
     /// A volume of which no replica is here any more need not be remembered. If that cannot be

@@ -201,7 +201,7 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
             "an earlier daemon with this node's identity runs the volume still: replicas go on answering it. One of the two has a copy of the other's state directory, or was cut off from the coordinator"
         }
         EndReason::LostWrites => {
-            "the last in-sync replica's machine restarted and lost writes that were not flushed"
+            "the last in-sync replica has lost writes that were not flushed: its machine restarted, or its disk was pulled out, or let go of because its file system failed"
         }
     };
     text.to_owned()

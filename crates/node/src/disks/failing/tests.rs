@@ -55,11 +55,38 @@ fn a_disk_is_let_go_of_after_two_looks_that_failed_and_opened_when_it_answers() 
     // What was not flushed may be lost: as after a restart of the machine.
     let machine = BootId(7);
     assert_eq!(was, machine);
-    assert_ne!(opened[0].boot(machine), machine);
+    let now = opened[0].boot(machine);
+    assert_ne!(now, machine);
     assert_eq!(listed(&disks), (DiskState::Serving, None));
     assert_eq!(look(true), None, "what failed before does not count");
     assert_eq!(disks.closed_on("disk1"), []);
     disks.refuse_removal("disk1", &BTreeSet::from([superblock.replica])).unwrap_err();
+    let beside = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    assert_eq!(beside.boot(machine), now, "a replica that is made there is of the same mount");
+    drop((beside, opened, disks));
+    // A restart of the daemon loses nothing.
+    let (_disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    let boots: Vec<_> = opened.iter().map(|replica| replica.boot(machine)).collect();
+    assert_eq!(boots, [now, now]);
+}
+
+/// The daemon is killed before it has opened the disk again: the next one has lost the same.
+#[test]
+fn the_next_daemon_knows_that_a_disk_was_let_go_of() {
+    let place = place();
+    let (disks, _) = Disks::open(place.state.clone(), node()).unwrap();
+    disks.add(&place.disk, None, false).unwrap();
+    let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
+    let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial());
+    let was = made.boot(BootId(7));
+    (0..LOOKS).for_each(|_| disks.lock()[0].failed_looks.note(true, false));
+    drop(made);
+    disks.failing().let_go(serial, &[replica]);
+    disks.remember_mounts();
+    assert!(!disks.lock()[0].is_unsaved());
+    drop(disks);
+    let (_disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert_ne!(opened[0].boot(BootId(7)), was);
 }
 
 #[test]

@@ -148,8 +148,8 @@ fn nothing_is_made_in_what_was_put_in_a_disks_place_just_now() {
     assert_eq!(fs::read_dir(&place.disk).unwrap().count(), 0);
 }
 
-/// Kernels before 5.15 do not number the disks that appear: what was written and not flushed would
-/// count as never without power.
+/// Not all kernels number the disks that appear: what was written and not flushed would count as
+/// never without power. The next daemon knows it, too.
 #[test]
 fn a_device_that_was_pulled_is_of_another_boot_when_it_is_opened_anew() {
     let place = place();
@@ -164,7 +164,11 @@ fn a_device_that_was_pulled_is_of_another_boot_when_it_is_opened_anew() {
     let first = mount_after(EntryState::Serving(device()));
     assert_eq!(first, 0, "it was closed where it was");
     let pulled = Trouble::Absent("it was pulled out".into());
-    assert_ne!(first, mount_after(EntryState::Missing(device(), pulled)));
+    let second = mount_after(EntryState::Missing(device(), pulled));
+    assert_ne!(first, second);
+    drop((disks, made));
+    let (disks, opened) = Disks::open(place.state.clone(), node()).unwrap();
+    assert_eq!((opened[0].mount, disks.lock()[0].mount()), (second, second));
 }
 
 /// A thousand replicas on a disk would cost half a million looks in the making.

@@ -237,6 +237,7 @@ pub async fn let_go(node: &Arc<Node>, disk: u64) {
     }
     let let_go = move |node: &Node| {
         node.disks.failing().let_go(disk, &closed);
+        node.disks.remember_mounts();
         Ok(())
     };
     if let Err(error) = node.blocking(let_go).await {
