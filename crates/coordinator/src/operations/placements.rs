@@ -65,8 +65,8 @@ pub fn forget(transaction: &mut Transaction<'_>, volume: &str, replica: &str) ->
     Ok(Answer::Done)
 }
 
-/// How a volume is shown counts only where it is attached; where it is not, only the swap that
-/// attaches it says that it is meant to be.
+/// How a volume is shown counts only where it is attached, or meant to be again; elsewhere only the
+/// swap that attaches it says that it is meant to be.
 pub fn want(
     transaction: &mut Transaction<'_>,
     volume: &str,
@@ -83,7 +83,8 @@ pub fn want(
     if !transaction.has(Space::Nodes, node)? {
         return Ok(Answer::NotRegistered);
     }
-    if shown.is_none() || newest.as_ref().is_some_and(is_primary) {
+    let is_noted = record.wanted_on.get(node).is_some_and(Option::is_some);
+    if shown.is_none() || is_noted || newest.as_ref().is_some_and(is_primary) {
         if record.wanted_on.get(node) != Some(&shown)
             && let Some(refusal) = volumes::refusal(transaction, &record, revision)?
         {

@@ -388,11 +388,23 @@ fn who_shares_a_volume_takes_it_from_nobody() {
     let evicted = with(&two, &[ALPHA]);
     swap_with(&coordinator, ALPHA, &evicted, Some(Wish::Here(Shown::default())));
     assert_eq!(wanted_on(&coordinator), both);
+    // It may want it otherwise before it does; nobody does who is not meant to attach it.
+    let want = |node: NodeId, shown: Shown| {
+        let (volume, node) = (stored.record.id.clone(), node.to_string());
+        let shown = Some(shown);
+        coordinator.answer(Request::Want { volume, node, shown, revision: None }).unwrap();
+    };
+    want(BETA, Shown::default());
+    assert_eq!(wanted_on(&coordinator)[1], (BETA.to_string(), Some(Shown::default())));
     // A stopped volume is wanted nowhere.
     swap_with(&coordinator, ALPHA, &with(&evicted, &[]), Some(Wish::AsBefore));
-    let stop = Request::Stop { volume: stored.record.id, stopped: true, revision: None };
+    let volume = stored.record.id.clone();
+    let stop = Request::Stop { volume, stopped: true, revision: None };
     assert!(matches!(coordinator.answer(stop), Ok(Answer::Done)));
-    assert_eq!(wanted_on(&coordinator), [(ALPHA.to_string(), None), (BETA.to_string(), None)]);
+    let nowhere = [(ALPHA.to_string(), None), (BETA.to_string(), None)];
+    assert_eq!(wanted_on(&coordinator), nowhere);
+    want(BETA, BY_DEVICE);
+    assert_eq!(wanted_on(&coordinator), nowhere);
 }
 
 #[test]

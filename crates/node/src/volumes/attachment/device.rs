@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_attach::{AttachError, DeadDevice, Options, Place, StillUsed};
+use evenkeel_attach::{AttachError, DeadDevice, Filesystems, Options, Place, StillUsed};
 
 use super::actor::Turn;
 use super::lifecycle::AskedBy;
@@ -87,6 +87,33 @@ pub(in crate::volumes) async fn remove_device(
         }
     }
     Ok(())
+}
+
+/// Takes away what an earlier daemon has left of a volume's block device.
+///
+/// # Errors
+/// If somebody uses a device of it that gives errors: what that has not written yet would be lost
+/// to whoever attaches the volume.
+pub(in crate::volumes) async fn take_stale(
+    node: &Arc<Node>,
+    name: &str,
+    what: &str,
+) -> Result<(), ApiError> {
+    let (name, what) = (name.to_owned(), what.to_owned());
+    let taken = move |node: &Node| {
+        let place = place(node);
+        let records = evenkeel_attach::list(&place).unwrap_or_default();
+        if records.iter().any(|record| record.name == name && !record.is_own()) {
+            let cleaned = evenkeel_attach::clean_up_stale(&place, &name, Filesystems::Leave);
+            let cleaned = cleaned.map_err(|error| device_error(&what, &error))?;
+            node.volumes.leftovers.note(&name, &cleaned.still_used);
+        }
+        match evenkeel_attach::refuse(&place, &name) {
+            Err(error @ AttachError::InUse { .. }) => Err(device_error(&what, &error)),
+            _ => Ok(()),
+        }
+    };
+    node.blocking(taken).await
 }
 
 /// Shows on the block device that the volume has grown; tells how.

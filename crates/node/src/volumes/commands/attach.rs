@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, VERSION};
+use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, Export, VERSION};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_attach::AttachError;
 use evenkeel_core::VolumeId;
@@ -50,7 +50,9 @@ pub async fn attach(
         None => find(node, &what, volume).await?.view.volume,
     };
     let turn = turn(node, id).await;
-    let attached = match alive(node, &turn, &what).await? {
+    let alive = alive(node, &turn, &what).await?;
+    let is_taken_up = node.volumes.awaited(id).is_some();
+    let attached = match alive {
         Some(attached)
             if adds_nothing(&attached.shown(), &request) && !takes_what_is_there(&request) =>
         {
@@ -59,22 +61,46 @@ pub async fn attach(
         Some(attached) => attached,
         None => begin(node, &turn, &request, &what).await?,
     };
+    if let Some(otherwise) = shown_otherwise(&meant(node, &attached), &request) {
+        return Err(attached_already(node, &what, otherwise));
+    }
     if !adds_nothing(&attached.shown(), &request) {
         show(node, &turn, &attached, &request, &what).await?;
     }
     establish(node, &turn, &attached, &what).await?;
-    if let Some(token) = request.mount().filter(|_| takes_what_is_there(&request)) {
-        turn.add_mount(&attached, token);
-    }
+    note(&turn, &attached, &request, is_taken_up);
     turn.save().await;
     wanted::changed(node, &turn).await;
+    answer(node, &attached, &request, forwarded).await
+}
+
+/// Notes who has it from now on. `is_taken_up`: it is attached again as it was, perhaps for a mount.
+fn note(turn: &Turn, attached: &Attached, request: &AttachRequest, is_taken_up: bool) {
+    match request.mount() {
+        Some(token) if takes_what_is_there(request) => turn.add_mount(attached, token),
+        None if is_taken_up => {
+            turn.claim(attached, matches!(how(request), AttachHow::Device | AttachHow::Auto));
+        }
+        _ => {}
+    }
+}
+
+async fn answer(
+    node: &Arc<Node>,
+    attached: &Attached,
+    request: &AttachRequest,
+    forwarded: bool,
+) -> Result<AttachAnswer, ApiError> {
     let volume = status::one(node, &attached.id.to_string(), forwarded).await?;
-    let device = attached.device();
+    // It takes writes.
+    let device = attached.device().filter(|_| !request.read_only);
+    let here = |export: &&Export| export.kind == "nbd" && export.node == node.reference();
+    let export = volume.exports.iter().find(here).or_else(|| volume.exports.first());
     Ok(AttachAnswer {
         version: VERSION,
         device: device.as_ref().map(|d| d.path.display().to_string()),
         device_kind: device.map(|d| d.kind),
-        export: volume.exports.first().cloned(),
+        export: export.cloned(),
         volume,
         warnings: node.cluster.isolation().into_iter().collect(),
     })
@@ -89,16 +115,21 @@ async fn begin(
 ) -> Result<Arc<Attached>, ApiError> {
     // Not by its name: another one may have got that meanwhile.
     refuse_device(node, turn.volume(), request, what).await?;
-    let Some(attached) = again::take_up(node, turn, what).await? else {
-        return start(node, turn, what, asked(request)).await;
-    };
-    if let Some(otherwise) = shown_otherwise(&attached.shown(), request) {
-        return Err(attached_already(node, what, otherwise));
+    match again::take_up(node, turn, what).await? {
+        Some(attached) => Ok(attached),
+        None => start(node, turn, what, asked(request)).await,
     }
-    if request.mount().is_none() {
-        turn.claim(&attached, matches!(how(request), AttachHow::Device | AttachHow::Auto));
+}
+
+/// By what it is shown, or is to be as soon as that can be made.
+fn meant(node: &Node, attached: &Attached) -> Shown {
+    let (shown, meant) = (attached.shown(), node.volumes.meant(attached.id).unwrap_or_default());
+    Shown {
+        device: shown.device || meant.device,
+        nbd: shown.nbd.or(meant.nbd),
+        nvme: shown.nvme.or(meant.nvme),
+        mount: meant.mount,
     }
-    Ok(attached)
 }
 
 /// `shown`: how, as the end of a sentence.
@@ -185,6 +216,9 @@ fn shown_otherwise(shown: &Shown, request: &AttachRequest) -> Option<&'static st
     let nbd = shown.nbd.as_ref().map(|nbd| nbd.read_only);
     let nvme = shown.nvme.as_ref().map(|nvme| nvme.read_only);
     let is_writable = shown.device || [nbd, nvme].contains(&Some(false));
+    if shown.device && request.read_only && request.how == AttachHow::Auto {
+        return Some(", by a block device, which takes writes");
+    }
     match (how(request), request.read_only, nbd) {
         (AttachHow::Nbd, true, Some(false)) => Some(TAKES),
         (AttachHow::Nbd, false, Some(true)) => Some(REFUSES),
@@ -219,7 +253,8 @@ async fn show(
     request: &AttachRequest,
     what: &str,
 ) -> Result<(), ApiError> {
-    let nbd = nbd(request);
+    // One that could not be made yet is made as it was asked for before.
+    let nbd = meant(node, attached).nbd.unwrap_or_else(|| nbd(request));
     let asked_by = request.mount().map_or(AskedBy::Command, AskedBy::Mount);
     let shown = match how(request) {
         AttachHow::None => Ok(()),

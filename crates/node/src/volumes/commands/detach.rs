@@ -43,7 +43,7 @@ pub async fn detach(
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
         && let Some(answer) = give_up_awaiting(node, id, volume).await
     {
-        return Ok(answer);
+        return answer;
     }
     if let Some(attached) = node.volumes.by_name(volume)
         && (forwarded || is_here(node, &what, request.node.as_deref()).await?)
@@ -89,14 +89,25 @@ pub(super) async fn detach_in_turn(
 }
 
 /// It is not attached here, and is not to be again. `None`: it is attached meanwhile.
-async fn give_up_awaiting(node: &Arc<Node>, volume: VolumeId, name: &str) -> Option<DetachAnswer> {
+async fn give_up_awaiting(
+    node: &Arc<Node>,
+    volume: VolumeId,
+    name: &str,
+) -> Option<Result<DetachAnswer, ApiError>> {
     let turn = turn(node, volume).await;
     node.volumes.awaited(volume)?;
     Some(give_up_in_turn(node, &turn, name).await)
 }
 
 /// The same for whoever has the turn. The view may name a primary of an earlier daemon still.
-pub(super) async fn give_up_in_turn(node: &Arc<Node>, turn: &Turn, name: &str) -> DetachAnswer {
+///
+/// # Errors
+/// As [`unclean::give_up_rest`].
+pub(super) async fn give_up_in_turn(
+    node: &Arc<Node>,
+    turn: &Turn,
+    name: &str,
+) -> Result<DetachAnswer, ApiError> {
     turn.unwant();
     turn.save().await;
     wanted::changed(node, turn).await;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::types::{DetachAnswer, VERSION};
-use evenkeel_api::{ApiError, ErrorCode};
+use evenkeel_api::{ApiError, ErrorCode, Exit};
 use evenkeel_core::primary::EndReason;
 use evenkeel_core::{ReplicaRecord, ReplicaState, View};
 
 use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
-use crate::volumes::attachment::{start, wanted};
+use crate::volumes::attachment::{device, start, wanted};
 use crate::volumes::lookup::{Found, find, moved, place_of, places};
 
 /// The pause between two looks at a primary that ends.
@@ -126,7 +126,8 @@ pub(super) async fn give_up(
     Ok(answer)
 }
 
-/// Attaches it for a moment, so that its replicas become equal.
+/// Attaches it for a moment, so that its replicas become equal. Not while a device of it is used
+/// that an earlier daemon has left: nobody else is to write beside that.
 async fn give_up_in(
     node: &Arc<Node>,
     turn: &Turn,
@@ -134,6 +135,7 @@ async fn give_up_in(
     what: &str,
 ) -> Result<DetachAnswer, ApiError> {
     let (here, name) = (&node.identity.name, &found.stored.record.name);
+    device::take_stale(node, name, what).await?;
     Ok(match start::adopt(node, turn, what).await? {
         EndReason::Detached => {
             let now = find(node, what, &found.view.volume.to_string()).await?;
@@ -156,15 +158,30 @@ pub(super) fn not_again(volume: &str, node: &str) -> DetachAnswer {
 
 /// The same of this node for whoever has the turn: what a primary of an earlier daemon has left
 /// behind is given up, too.
-pub(super) async fn give_up_rest(node: &Arc<Node>, turn: &Turn, volume: &str) -> DetachAnswer {
-    let (here, what) = (&node.identity.name, format!("cannot give up volume {volume}"));
+///
+/// # Errors
+/// If it is not wanted here any more, and can't be given up, though replicas and the coordinator
+/// answer.
+pub(super) async fn give_up_rest(
+    node: &Arc<Node>,
+    turn: &Turn,
+    volume: &str,
+) -> Result<DetachAnswer, ApiError> {
+    let here = &node.identity.name;
+    let what =
+        format!("volume {volume} is not attached again on node {here}, and is not given up there");
     let left = match find(node, &what, &turn.volume().to_string()).await {
-        Err(error) if error.code == ErrorCode::NoSuchVolume => return not_again(volume, here),
-        Ok(found) if !is_left(node, &found.view) => return not_again(volume, here),
+        Err(error) if error.code == ErrorCode::NoSuchVolume => return Ok(not_again(volume, here)),
+        Ok(found) if !is_left(node, &found.view) => return Ok(not_again(volume, here)),
         Ok(found) => give_up_in(node, turn, &found, &what).await,
         Err(error) => Err(error),
     };
-    left.unwrap_or_else(|error| not_given_up(Vec::new(), rest_stays(volume, here, &error.why)))
+    match left {
+        Err(error) if error.code.exit() == Exit::Unreachable => {
+            Ok(not_given_up(Vec::new(), rest_stays(volume, here, &error.why)))
+        }
+        other => other,
+    }
 }
 
 fn rest_stays(volume: &str, here: &str, why: &str) -> String {

@@ -125,7 +125,7 @@ async fn after_mount(
     if let Some(awaited) = node.volumes.awaited(volume) {
         let stays = stays(&awaited.how().shown(), mount);
         forget_failed(&turn, mount, stays);
-        return Ok(while_awaited(node, &turn, &awaited.how().name, stays).await);
+        return while_awaited(node, &turn, &awaited.how().name, stays).await;
     }
     let Some(attached) = node.volumes.get(volume) else { return Err(not_attached(node, what)) };
     // One that is not attached yet, or not any more, has nothing that stays.
@@ -172,10 +172,15 @@ async fn without_device(
 }
 
 /// The same of a volume that is to be attached here again, after an eviction or a restart.
-async fn while_awaited(node: &Arc<Node>, turn: &Turn, name: &str, stays: Stays) -> DetachAnswer {
+async fn while_awaited(
+    node: &Arc<Node>,
+    turn: &Turn,
+    name: &str,
+    stays: Stays,
+) -> Result<DetachAnswer, ApiError> {
     let again = format!("{name}: it is attached again on node {} by itself", node.identity.name);
-    match stays {
-        Stays::Nothing => detach::give_up_in_turn(node, turn, name).await,
+    Ok(match stays {
+        Stays::Nothing => return detach::give_up_in_turn(node, turn, name).await,
         Stays::Beside(why) => {
             turn.await_no_device();
             keep(node, turn).await;
@@ -185,7 +190,7 @@ async fn while_awaited(node: &Arc<Node>, turn: &Turn, name: &str, stays: Stays) 
             keep(node, turn).await;
             stays_attached(format!("{again}, {why}"))
         }
-    }
+    })
 }
 
 fn stays_attached(message: String) -> DetachAnswer {

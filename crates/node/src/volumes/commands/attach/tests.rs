@@ -46,8 +46,12 @@ fn what_is_shown_takes_writes_as_it_was_asked() {
 
 /// A block device takes writes: it is not what was asked for.
 #[test]
-fn whoever_wants_it_read_only_gets_an_export_beside_the_device() {
-    assert!(!adds_nothing(&by_device(), &request(AttachHow::Auto, true)));
+fn nobody_gets_a_device_who_wants_it_read_only() {
+    let otherwise = shown_otherwise(&by_device(), &request(AttachHow::Auto, true));
+    assert_eq!(otherwise, Some(", by a block device, which takes writes"));
+    // An export beside it is made for who asks for one.
+    assert_eq!(shown_otherwise(&by_device(), &request(AttachHow::Nbd, true)), None);
+    assert!(!adds_nothing(&by_device(), &request(AttachHow::Nbd, true)));
     assert!(adds_nothing(&by_device(), &request(AttachHow::Auto, false)));
     assert_eq!(asked(&request(AttachHow::Auto, true)), by_nbd(true));
 }
