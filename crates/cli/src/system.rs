@@ -54,6 +54,18 @@ pub fn is_from(mount: &Mount, device: &Path) -> bool {
     mount.source == device || fs::canonicalize(device).is_ok_and(|real| mount.source == real)
 }
 
+/// Whether a process of this machine has a device mounted, in whatever namespace, or another device
+/// is built on it.
+pub fn has_holder(device: &Path) -> bool {
+    let name = device.file_name().unwrap_or_default();
+    let holders = Path::new("/sys/class/block").join(name).join("holders");
+    let is_part = fs::read_dir(holders).is_ok_and(|mut holders| holders.next().is_some());
+    let mounts = |process: fs::DirEntry| fs::read(process.path().join("mountinfo")).ok();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let has = |text: Vec<u8>| parse_mountinfo(&text).iter().any(|mount| mount.source == device);
+    is_part || processes.filter_map(mounts).any(has)
+}
+
 fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n').filter_map(parse_mount).collect()
 }
@@ -235,22 +247,6 @@ pub fn run(program: &str, arguments: &[&OsStr]) -> Result<String, Failure> {
     result(output.map_err(|error| not_run(program, arguments, &error))?, program, arguments)
 }
 
-/// Runs a program that writes little. If it has not ended after `patience`, it is told.
-///
-/// # Errors
-/// With what the program wrote to standard error.
-pub fn run_telling(
-    program: &str,
-    arguments: &[&OsStr],
-    patience: Duration,
-    tell: impl FnOnce(),
-) -> Result<String, Failure> {
-    let mut child = spawn(program, arguments)?;
-    wait(&mut child, patience, tell, || false)
-        .map_err(|error| not_run(program, arguments, &error))?;
-    ended(child, program, arguments)
-}
-
 /// Why a program that is not waited for any longer has not done its work.
 #[derive(Debug)]
 pub enum NotRun {
@@ -261,10 +257,11 @@ pub enum NotRun {
     GoesOn,
 }
 
-/// The same, until somebody wants an end: then the program is asked to end, too.
+/// Runs a program that writes little. If it has not ended after `patience`, it is told. If somebody
+/// wants an end, the program is asked to end, too.
 ///
 /// # Errors
-/// As above; or if it goes on.
+/// With what the program wrote to standard error; or if it goes on.
 pub fn run_unless(
     interrupt: &Interrupt,
     program: &str,

@@ -8,6 +8,7 @@ mod unmount;
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_api::routes;
@@ -18,7 +19,7 @@ use crate::args::MountArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Painted as _, say};
-use crate::system;
+use crate::system::{self, Mount};
 use attempt::Attempt;
 pub use filesystem::make;
 pub use unmount::umount;
@@ -31,6 +32,8 @@ const NEEDED: u32 = 1;
 
 /// Attaches a volume if need be, makes a filesystem if asked for, mounts it.
 ///
+/// One that is mounted there already stays so: that is no error.
+///
 /// # Errors
 /// If any of that fails, or somebody wants an end. What was made for it is taken away again, and
 /// nothing else; or the failure says what stays.
@@ -41,11 +44,44 @@ pub fn mount(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     let own = node(context)?;
     refuse_older(&own, &what, &format!("{RESTART}, and try again"))?;
     let volume = volume(context, &args.name)?;
-    points::refuse_covered(&volume.name, &args.directory, &system::mounts(), points::volume_of)?;
+    let mounts = system::mounts();
+    points::refuse_dead(&volume.name, &args.directory, &volume.dead_devices, &mounts)?;
+    points::refuse_covered(&volume.name, &args.directory, &mounts, points::volume_of)?;
+    let here = volume.primaries.iter().find(|primary| primary.here);
+    if let Some(device) = here.and_then(|primary| primary.device.as_deref())
+        && let Some(kind) = mounted_there(args, Path::new(device), &mounts)?
+    {
+        mounted(context, args, device, &kind);
+        return Ok(());
+    }
     others::refuse_clients(&volume, args, &own.id)?;
     let (device, kind) = Attempt::new(context, args, &own.id)?.mount()?;
     mounted(context, args, &device, &kind);
     Ok(())
+}
+
+/// The type of the filesystem if the volume's device is mounted where it is to be.
+///
+/// # Errors
+/// If it is mounted elsewhere.
+fn mounted_there(
+    args: &MountArgs,
+    device: &Path,
+    mounts: &[Mount],
+) -> Result<Option<String>, Failure> {
+    let directory = fs::canonicalize(&args.directory).unwrap_or_else(|_| args.directory.clone());
+    let mut own = mounts.iter().filter(|mount| system::is_from(mount, device)).peekable();
+    let Some(first) = own.peek().copied() else { return Ok(None) };
+    if let Some(there) = own.find(|mount| mount.point == directory) {
+        return Ok(Some(there.kind.clone()));
+    }
+    let (name, point) = (&args.name, first.point.display());
+    Err(Failure::new(
+        format!("volume `{name}` is not mounted on {}", args.directory.display()),
+        format!("it is mounted on {point} already"),
+    )
+    .exit(Exit::Unsafe)
+    .advise(format!("unmount it first: evenkeel umount {name} --keep-attached")))
 }
 
 fn mounted(context: &Context, args: &MountArgs, device: &str, kind: &str) {

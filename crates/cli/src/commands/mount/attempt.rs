@@ -12,7 +12,7 @@ use evenkeel_api::types::{
 use evenkeel_api::{ErrorCode, routes};
 
 use super::filesystem::{self, Run, make};
-use super::{Context, SLOW, others, reason};
+use super::{Context, SLOW, mounted_there, others, reason};
 use crate::args::{Filesystem, MountArgs};
 use crate::client;
 use crate::exit::Exit;
@@ -104,14 +104,10 @@ impl<'a> Attempt<'a> {
 
     /// Returns the type of the filesystem.
     fn mount_device(&self, device: &Path) -> Result<String, Failure> {
-        let MountArgs { name, directory, .. } = self.args;
-        if let Some(point) = system::mount_points(device).first() {
-            return Err(Failure::new(
-                format!("volume `{name}` is not mounted on {}", directory.display()),
-                format!("it is mounted on {} already", point.display()),
-            )
-            .exit(Exit::Unsafe)
-            .advise(format!("unmount it first: evenkeel umount {name} --keep-attached")));
+        let directory = &self.args.directory;
+        // Somebody may have been quicker.
+        if let Some(kind) = mounted_there(self.args, device, &system::mounts())? {
+            return Ok(kind);
         }
         // Before a filesystem is made that can't be mounted there.
         fs::create_dir_all(directory).map_err(|error| {
@@ -168,9 +164,12 @@ impl<'a> Attempt<'a> {
         let run: Run<'_> = &|program, words| self.run(program, words);
         make(&self.args.name, device, wanted, run)?;
         // That takes long.
-        let volume = self.unused()?;
-        others::refuse_second_mount(&volume, &self.args.directory, wanted.name())?;
-        Ok(wanted.name().to_owned())
+        let still = self.unused().and_then(|volume| {
+            others::refuse_second_mount(&volume, &self.args.directory, wanted.name())
+        });
+        still
+            .map(|()| wanted.name().to_owned())
+            .map_err(|failure| filesystem::made(failure, wanted))
     }
 
     /// The volume, if nobody has begun to use it since it was looked at.

@@ -59,6 +59,13 @@ pub fn not_mounted(failure: Failure, kind: &str) -> Failure {
     failure.advise(advice)
 }
 
+/// It is not mounted, and a filesystem was made on it.
+pub fn made(mut failure: Failure, wanted: Filesystem) -> Failure {
+    let before = if failure.why.is_empty() { String::new() } else { format!("{}; ", failure.why) };
+    failure.why = format!("{before}the {} filesystem was made", wanted.name());
+    failure
+}
+
 /// The filesystem that a volume of so many bytes is advised to carry.
 const fn fitting(size: u64) -> Filesystem {
     match size < SMALLEST_XFS {

@@ -8,7 +8,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_api::types::{Export, PrimaryStatus, VolumeBitmap, VolumeStatus, WantedExport};
+use evenkeel_api::types::{
+    Export, PrimaryStatus, VolumeBitmap, VolumeStatus, WantedExport, WantedStatus,
+};
 
 use crate::args::{Filesystem, MountArgs};
 use crate::exit::Exit;
@@ -39,9 +41,9 @@ pub fn refuse_clients(volume: &VolumeStatus, args: &MountArgs, own: &str) -> Res
     let reached = writable.into_iter().find(|export| is_reached(export));
     let reached = reached.map(|it| (use_by(it), end(volume, &it.kind, &it.node.name)));
     let meant = || {
-        let mut meant = meant(volume, own);
+        let mut meant = meant(volume, own).into_iter();
         let (node, it) = meant.find(|(_, export)| export.tcp && !export.read_only)?;
-        Some((use_to_come(node, it), end(volume, &it.kind, node)))
+        Some((use_to_come(node, &it), end(volume, &it.kind, node)))
     };
     let Some((by, end)) = reached.or_else(meant).filter(|_| !args.beside_exports) else {
         return Ok(());
@@ -66,13 +68,21 @@ fn is_reached(export: &Export) -> bool {
 
 /// The exports that are not there, and come by themselves: as soon as the node is ready on which
 /// they are meant to be. A volume that is not shared is taken from any other node.
-fn meant<'a>(
-    volume: &'a VolumeStatus,
-    own: &str,
-) -> impl Iterator<Item = (&'a str, &'a WantedExport)> {
+fn meant<'a>(volume: &'a VolumeStatus, own: &str) -> Vec<(&'a str, WantedExport)> {
     let is_shared = volume.bitmap == VolumeBitmap::Clustered;
-    let wanted = volume.wanted_on.iter().filter(move |on| is_shared || on.node.id == own);
-    wanted.flat_map(|on| on.exports.iter().map(|export| (&*on.node.name, export)))
+    let wanted = volume.wanted_on.iter().filter(|on| is_shared || on.node.id == own);
+    wanted.flat_map(|on| to_come(on).into_iter().map(|export| (&*on.node.name, export))).collect()
+}
+
+/// What is to be exported there. A daemon that does not say how may mean anything by it.
+fn to_come(on: &WantedStatus) -> Vec<WantedExport> {
+    let mut all = on.exports.clone();
+    for (kind, _) in [("nbd", on.nbd), ("nvme", on.nvme)].into_iter().filter(|(_, is)| *is) {
+        if on.exports.iter().all(|export| export.kind != kind) {
+            all.push(WantedExport { kind: kind.to_owned(), tcp: true, read_only: false });
+        }
+    }
+    all
 }
 
 /// What to do about a client, which may be the disk of a virtual machine: another node's export
@@ -177,7 +187,8 @@ pub fn of(volume: &VolumeStatus, device: &Path, own: &str) -> Vec<String> {
 fn elsewhere(volume: &VolumeStatus, own: &str) -> Vec<String> {
     let attached = volume.primaries.iter().filter(|primary| !primary.here);
     let attached = attached.map(|primary| format!("it is attached on node {}", primary.node.name));
-    let meant = meant(volume, own).map(|(node, export)| use_to_come(node, export));
+    let meant = meant(volume, own).into_iter();
+    let meant = meant.map(|(node, export)| use_to_come(node, &export));
     volume.exports.iter().map(use_by).chain(meant).chain(attached).collect()
 }
 
@@ -228,6 +239,13 @@ fn users_now(device: &Path) -> Vec<String> {
         found.push("its block device is mounted, or a part of another device".to_owned());
     }
     found
+}
+
+/// Whether the kernel holds a device that is mounted nowhere in sight, and no process has it open
+/// in sight: as while it writes what an unmount has left.
+pub fn is_held_by_kernel(device: &Path) -> bool {
+    let real = std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    is_held(&real) && system::users_of(&real).is_empty() && !system::has_holder(&real)
 }
 
 /// Whether somebody has it for himself: a mount in any namespace, a device that is built on it.

@@ -21,6 +21,32 @@ pub fn volume_of(device: &Path) -> Option<String> {
         .map(|link| link.file_name().to_string_lossy().into_owned())
 }
 
+/// Refuses to mount a volume where a device of its own is mounted that gives errors: the volume was
+/// taken away from it, as by a takeover.
+///
+/// # Errors
+/// Says so.
+pub fn refuse_dead(
+    volume: &str,
+    directory: &Path,
+    dead: &[String],
+    mounts: &[Mount],
+) -> Result<(), Failure> {
+    let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let Some(top) = system::top_mount(mounts, &directory) else { return Ok(()) };
+    if !dead.iter().any(|device| system::is_from(top, Path::new(device))) {
+        return Ok(());
+    }
+    let why = format!(
+        "an earlier device of it ({}) is mounted there, and gives errors: the volume was taken away \
+         from it",
+        top.source.display()
+    );
+    Err(Failure::new(format!("volume `{volume}` is not mounted on {}", directory.display()), why)
+        .exit(Exit::Unsafe)
+        .advise(format!("unmount that: evenkeel umount {volume}; then mount it again")))
+}
+
 /// Refuses to mount a volume over something else.
 ///
 /// # Errors

@@ -50,3 +50,17 @@ fn who_may_not_mount_is_told_what_is_missing() {
     assert!(failure.why.contains("it has not CAP_SYS_ADMIN"), "{}", failure.why);
     assert!(failure.remedy.contains("sudo evenkeel mount music DIRECTORY"), "{}", failure.remedy);
 }
+
+#[test]
+fn what_is_mounted_there_already_is_what_was_asked_for() {
+    let mounts =
+        [Mount { source: "/dev/loop903".into(), point: "/srv/music".into(), kind: "xfs".into() }];
+    let there = |directory: &str, device: &str| {
+        mounted_there(&args(Path::new(directory)), Path::new(device), &mounts)
+    };
+    assert_eq!(there("/srv/music", "/dev/loop903"), Ok(Some("xfs".into())));
+    assert_eq!(there("/srv/music", "/dev/loop1"), Ok(None));
+    let failure = there("/srv/other", "/dev/loop903").unwrap_err();
+    assert_eq!(failure.why, "it is mounted on /srv/music already");
+    assert_eq!(failure.exit, Exit::Unsafe);
+}

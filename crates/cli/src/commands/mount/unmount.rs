@@ -4,14 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use evenkeel_api::routes;
-use evenkeel_api::types::{DetachAnswer, DetachRequest, NodeStatus, VolumeStatus, VolumesAnswer};
+use evenkeel_api::types::{
+    DetachAnswer, DetachRequest, NodeStatus, VolumeAnswer, VolumeStatus, VolumesAnswer,
+};
 
-use super::{Context, RESTART, SLOW, node, points, reason, refuse_older, volume};
+use super::{Context, RESTART, SLOW, node, others, points, reason, refuse_older, volume};
 use crate::args::UmountArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::say;
-use crate::system;
+use crate::system::{self, NotRun};
 
 /// How the node ends what it says of a volume of which a mount has made nothing.
 const AS_BEFORE: &str = ", as it was before it was mounted";
@@ -22,7 +25,7 @@ const AS_BEFORE: &str = ", as it was before it was mounted";
 /// If it is not mounted, in use, or the node refuses.
 pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let own = node(context)?;
-    let Mounted { name, device, is_used } = find(context, &args.what, &own)?;
+    let Mounted { name, device, is_used, elsewhere } = find(context, &args.what, &own)?;
     if is_used && !args.keep_attached {
         // Before anything is unmounted. A restart takes the device from under a filesystem.
         let advice = format!(
@@ -33,19 +36,24 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     }
     let points = system::mount_points(&device);
     points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;
+    let interrupt = Interrupt::watch()?;
     for point in &points {
-        unmount(context, &name, point)?;
+        unmount(context, &interrupt, &name, point)?;
     }
+    let before = Before::of(&points, &device, is_used);
     let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
     let is_told = !context.global.json && !context.global.quiet;
     if is_told {
         // Before the rest, which may take long.
-        say(&unmounted(&name, &shown));
+        say(&match before {
+            Before::Written => being_unmounted(&name, volume(context, &name).ok().as_ref()),
+            Before::Mounted | Before::Unmounted => unmounted(&name, &shown),
+        });
     }
     let left = match (is_used, args.keep_attached) {
-        (false, _) => Left::detached(),
+        (false, _) => Left::not_here(&elsewhere),
         (true, true) => Left { is_attached: true, told: "it is still attached".to_owned() },
-        (true, false) => give_back(context, &name, points.is_empty())?,
+        (true, false) => give_back(context, &interrupt, &name, before)?,
     };
     if context.global.json {
         let text = serde_json::json!({
@@ -65,6 +73,33 @@ fn unmounted(name: &str, points: &[String]) -> String {
     }
 }
 
+/// The kernel has not ended an earlier unmount.
+fn being_unmounted(name: &str, volume: Option<&VolumeStatus>) -> String {
+    format!(
+        "Volume {name} is being unmounted: the kernel still writes what the volume has not got yet{}\n",
+        reason(volume)
+    )
+}
+
+/// What the volume was when the command began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Mounted,
+    Unmounted,
+    /// The kernel still writes to it, for an unmount that was begun before.
+    Written,
+}
+
+impl Before {
+    fn of(points: &[PathBuf], device: &Path, is_used: bool) -> Self {
+        match points {
+            [] if is_used && others::is_held_by_kernel(device) => Self::Written,
+            [] => Self::Unmounted,
+            _ => Self::Mounted,
+        }
+    }
+}
+
 /// What the use of a volume is after its unmount.
 struct Left {
     is_attached: bool,
@@ -76,19 +111,37 @@ impl Left {
     fn detached() -> Self {
         Self { is_attached: false, told: "it is detached".to_owned() }
     }
+
+    /// Of a device from which the volume had been taken away before.
+    fn not_here(elsewhere: &[String]) -> Self {
+        if elsewhere.is_empty() {
+            return Self::detached();
+        }
+        let told = format!(
+            "it is not attached on this node any more; it is attached on node {}",
+            elsewhere.join(", ")
+        );
+        Self { is_attached: false, told }
+    }
 }
 
-/// Takes away what was attached to mount it. `was_unmounted`: nothing was mounted by now.
-fn give_back(context: &Context, name: &str, was_unmounted: bool) -> Result<Left, Failure> {
+/// Takes away what was attached to mount it.
+fn give_back(
+    context: &Context,
+    interrupt: &Interrupt,
+    name: &str,
+    before: Before,
+) -> Result<Left, Failure> {
     let path = routes::fill(routes::DETACH, &[name]);
     let request = DetachRequest { after_mount: true, ..DetachRequest::default() };
-    let answer = context.client.post(&path, &request).and_then(|answer| answer.parse());
-    let answer: DetachAnswer =
-        answer.map_err(|failure| not_detached(failure, name, was_unmounted))?;
+    let answer = context.client.post_unless(interrupt, &path, &request);
+    let answer: DetachAnswer = answer
+        .and_then(|answer| answer.parse())
+        .map_err(|failure| not_detached(failure, name, before))?;
     if answer.attached {
         // As a detach tells it, which names the volume first.
         let told = answer.message.strip_prefix(&format!("{name}: ")).unwrap_or(&answer.message);
-        return match was_unmounted && told.ends_with(AS_BEFORE) {
+        return match before != Before::Mounted && told.ends_with(AS_BEFORE) {
             true => Err(not_mounted(name, told)),
             false => Ok(Left { is_attached: true, told: told.to_owned() }),
         };
@@ -102,23 +155,25 @@ fn give_back(context: &Context, name: &str, was_unmounted: bool) -> Result<Left,
         .advise(format!("see it: evenkeel volume status {name}")))
 }
 
-/// It is unmounted, and the node could not detach it. `was_unmounted`: by an earlier command, whose
-/// unmount the kernel may not have ended.
-fn not_detached(failure: Failure, name: &str, was_unmounted: bool) -> Failure {
-    let remedy = match was_unmounted && failure.exit == Exit::Unsafe {
-        true => format!(
-            "if an unmount was begun before, the kernel still writes what the volume has not got yet: \
-             see why it does not serve, by `evenkeel volume status {name}`, and try again when it does"
+/// It is unmounted, or about to be, and the node could not detach it.
+fn not_detached(failure: Failure, name: &str, before: Before) -> Failure {
+    let (state, remedy) = match before {
+        _ if failure.exit == Exit::Interrupted => {
+            ("is unmounted, and may be attached still", format!("end that: evenkeel umount {name}"))
+        }
+        Before::Written => (
+            "is being unmounted, and stays attached",
+            format!(
+                "see why it does not serve, by `evenkeel volume status {name}`, and try again when it \
+                 does: then the kernel ends the unmount"
+            ),
         ),
-        false => failure.remedy.clone(),
+        Before::Mounted | Before::Unmounted => {
+            ("is unmounted, and stays attached", failure.remedy.clone())
+        }
     };
-    Failure {
-        remedy,
-        what: format!("volume `{name}` is unmounted, and stays attached"),
-        why: failure.to_string(),
-        json: None,
-        ..failure
-    }
+    let (what, why) = (format!("volume `{name}` {state}"), failure.to_string());
+    Failure { remedy, what, why, json: None, ..failure }
 }
 
 /// Nothing of this node's is mounted, and nothing was attached for that.
@@ -127,17 +182,66 @@ fn not_mounted(name: &str, why: &str) -> Failure {
         .advise(format!("to end its use: evenkeel detach {name}"))
 }
 
-fn unmount(context: &Context, name: &str, point: &Path) -> Result<(), Failure> {
+fn unmount(
+    context: &Context,
+    interrupt: &Interrupt,
+    name: &str,
+    point: &Path,
+) -> Result<(), Failure> {
     let is_silent = context.global.json || context.global.quiet;
     let tell = || {
         if !is_silent {
-            let volume = volume(context, name).ok();
+            let path = routes::fill(routes::VOLUME, &[name]);
+            let answer = context.client.fetch_unless::<VolumeAnswer>(interrupt, &path).ok();
+            let volume = answer.map(|answer| answer.volume);
             eprintln!("{}", waits(name, point, volume.as_ref()));
         }
     };
-    system::run_telling("umount", &[point.as_os_str()], SLOW, tell).map(drop).map_err(|failure| {
-        failure.advise(format!("see who uses it: fuser -vm {}", point.display()))
-    })
+    let ran = system::run_unless(interrupt, "umount", &[point.as_os_str()], SLOW, tell);
+    match ran {
+        // It had done its work when it was stopped.
+        Ok(_) => interrupt.check().map_err(|stopped| unmounted_only(stopped, name)),
+        Err(NotRun::GoesOn) => {
+            Err(goes_on(interrupt.check().err().unwrap_or_else(|| still_runs(point)), name, point))
+        }
+        Err(NotRun::Failed(failure)) if interrupt.wanted() => {
+            let stopped = interrupt.check().err().unwrap_or(failure);
+            match system::mounts().iter().any(|mount| mount.point == point) {
+                true => Err(still_mounted(stopped, name, point)),
+                false => Err(unmounted_only(stopped, name)),
+            }
+        }
+        Err(NotRun::Failed(failure)) => {
+            Err(failure.advise(format!("see who uses it: fuser -vm {}", point.display())))
+        }
+    }
+}
+
+/// It was stopped, and is unmounted.
+fn unmounted_only(stopped: Failure, name: &str) -> Failure {
+    let why = format!("volume {name} is unmounted, and stays attached");
+    Failure { why, ..stopped }.advise(format!("end that: evenkeel umount {name}"))
+}
+
+/// It was stopped before anything was done.
+fn still_mounted(stopped: Failure, name: &str, point: &Path) -> Failure {
+    Failure { why: format!("volume {name} is mounted on {} still", point.display()), ..stopped }
+}
+
+fn still_runs(point: &Path) -> Failure {
+    Failure::new(format!("`umount {}` has not ended", point.display()), "").exit(Exit::Interrupted)
+}
+
+/// It was stopped, and the kernel goes on with the unmount.
+fn goes_on(stopped: Failure, name: &str, point: &Path) -> Failure {
+    let why = format!(
+        "`umount {}` goes on in the kernel until the volume answers; volume {name} stays attached",
+        point.display()
+    );
+    Failure { why, ..stopped }.advise(format!(
+        "see what the volume waits for: evenkeel volume status {name}; when it answers, end this: \
+         evenkeel umount {name}"
+    ))
 }
 
 /// What an unmount waits for, and what becomes of it if nobody waits.
@@ -157,6 +261,8 @@ struct Mounted {
     /// Whether the node has it attached, or is to attach it again by itself: a device that outlived
     /// that gives errors.
     is_used: bool,
+    /// The nodes that have it attached, if this one is none of them.
+    elsewhere: Vec<String>,
 }
 
 /// The volume that a person means by its name or by where it is mounted, with its device. One that
@@ -176,7 +282,9 @@ fn find(context: &Context, what: &str, own: &NodeStatus) -> Result<Mounted, Fail
                 .and_then(|path| system::top_mount(&mounts, path))
                 .is_some_and(|top| system::is_from(top, &device));
             if volume.name == what || mounted_there {
-                return Ok(Mounted { name: volume.name.clone(), device, is_used });
+                let others = volume.primaries.iter().filter(|primary| !primary.here);
+                let elsewhere = others.map(|primary| primary.node.name.clone()).collect();
+                return Ok(Mounted { name: volume.name.clone(), device, is_used, elsewhere });
             }
         }
     }

@@ -47,3 +47,11 @@ fn nobody_repairs_a_filesystem_because_its_last_mount_has_not_ended() {
     let other = not_mounted(Failure::new("`mount` failed", said), "ext4").render();
     assert!(other.contains("do:  see the end of `dmesg`") && !other.contains("UUID"), "{other}");
 }
+
+#[test]
+fn what_was_made_before_a_mount_was_refused_is_said() {
+    let failure = made(Failure::new("not mounted", "a client uses it"), Filesystem::Ext4);
+    assert_eq!(failure.why, "a client uses it; the ext4 filesystem was made");
+    let stopped = made(Failure::new("stopped by Ctrl-C", ""), Filesystem::Xfs);
+    assert_eq!(stopped.why, "the xfs filesystem was made");
+}

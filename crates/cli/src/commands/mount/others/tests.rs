@@ -1,5 +1,3 @@
-use evenkeel_api::types::WantedStatus;
-
 use super::super::tests::args;
 use super::*;
 use crate::output::volume::tests::volume;
@@ -16,7 +14,7 @@ fn export(kind: &str, node: &str, clients: usize) -> Export {
 const OWN: &str = "1";
 
 /// An export that is to be made on a node, and is not there.
-fn to_come(node: &str, kind: &str, tcp: bool, read_only: bool) -> WantedStatus {
+fn wanted(node: &str, kind: &str, tcp: bool, read_only: bool) -> WantedStatus {
     serde_json::from_value(serde_json::json!({
         "node": {"id": node, "name": format!("n{node}")}, "alive": true, "device": false,
         "nbd": kind == "nbd", "nvme": kind == "nvme", "why": "its address is not there yet",
@@ -89,7 +87,7 @@ fn a_volume_that_other_machines_may_write_at_any_time_is_not_mounted_unless_some
 fn an_export_that_is_to_come_counts_like_one_that_is_there() {
     let mut args = args(Path::new("/srv/music"));
     let with = |on| VolumeStatus { wanted_on: vec![on], ..unused() };
-    let failure = refuse_clients(&with(to_come("1", "nvme", true, false)), &args, OWN).unwrap_err();
+    let failure = refuse_clients(&with(wanted("1", "nvme", true, false)), &args, OWN).unwrap_err();
     let expected = "evenkeel: volume `music` is not mounted on /srv/music\n  \
                     why: it is to be exported by NVMe (n1), and whoever may use that can write at any time: what \
                     two write that don't know of each other is lost\n  \
@@ -98,18 +96,23 @@ fn an_export_that_is_to_come_counts_like_one_that_is_there() {
                     --beside-exports\n";
     assert_eq!(failure.render(), expected);
     assert_eq!(failure.exit, Exit::Unsafe);
-    assert!(refuse_clients(&with(to_come("1", "nbd", true, false)), &args, OWN).is_err());
+    assert!(refuse_clients(&with(wanted("1", "nbd", true, false)), &args, OWN).is_err());
+    // A daemon of older software does not say how it is meant.
+    let mut older = wanted("1", "nbd", false, false);
+    older.exports.clear();
+    let failure = refuse_clients(&with(older), &args, OWN).unwrap_err();
+    assert!(failure.why.starts_with("it is to be exported by NBD (n1), and"), "{}", failure.why);
     // Before the node has attached it again.
-    let mut detached = with(to_come("1", "nvme", true, false));
+    let mut detached = with(wanted("1", "nvme", true, false));
     detached.primaries.clear();
     let failure = refuse_clients(&detached, &args, OWN).unwrap_err();
     assert!(failure.remedy.contains("evenkeel detach music --node n1;"), "{}", failure.remedy);
     // Nobody writes from elsewhere.
-    for harmless in [to_come("1", "nvme", true, true), to_come("1", "nbd", false, false)] {
+    for harmless in [wanted("1", "nvme", true, true), wanted("1", "nbd", false, false)] {
         assert!(refuse_clients(&with(harmless), &args, OWN).is_ok());
     }
     // A mount takes over what a dead node had; a shared volume is exported there when it returns.
-    let mut elsewhere = with(to_come("2", "nvme", true, false));
+    let mut elsewhere = with(wanted("2", "nvme", true, false));
     assert!(refuse_clients(&elsewhere, &args, OWN).is_ok());
     elsewhere.bitmap = VolumeBitmap::Clustered;
     assert!(refuse_clients(&elsewhere, &args, OWN).is_err());
@@ -184,4 +187,17 @@ fn whoever_has_the_device_open_is_named() {
     assert!(users.iter().any(|user| user.ends_with(&own)), "{users:?}");
     drop(held);
     assert!(users_now(&path).is_empty());
+}
+
+#[test]
+fn only_what_nobody_has_in_sight_is_held_by_the_kernel() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("device");
+    std::fs::write(&path, "").unwrap();
+    assert!(!is_held_by_kernel(&path), "nobody has it");
+    let mounts = system::mounts();
+    let device = mounts.iter().map(|mount| &mount.source).find(|source| source.starts_with("/dev"));
+    if let Some(device) = device {
+        assert!(system::has_holder(device) && !is_held_by_kernel(device), "it is mounted");
+    }
 }

@@ -60,3 +60,20 @@ fn nobody_is_advised_to_unmount_what_the_system_needs() {
         assert_eq!(failure.exit, Exit::Unsafe);
     }
 }
+
+/// As after a takeover: the mount outlived what it was on.
+#[test]
+fn of_a_dead_device_of_its_own_it_is_said_that_it_is_that() {
+    let mounts = [mounted("/dev/loop904", "/srv/m1", "ext4")];
+    let dead = ["/dev/loop904".to_owned()];
+    let directory = Path::new("/srv/m1");
+    let failure = refuse_dead("big", directory, &dead, &mounts).unwrap_err();
+    let expected = "evenkeel: volume `big` is not mounted on /srv/m1\n  \
+                    why: an earlier device of it (/dev/loop904) is mounted there, and gives errors: the volume was \
+                    taken away from it\n  \
+                    do:  unmount that: evenkeel umount big; then mount it again\n";
+    assert_eq!(failure.render(), expected);
+    assert_eq!(failure.exit, Exit::Unsafe);
+    assert!(refuse_dead("big", directory, &[], &mounts).is_ok());
+    assert!(refuse_dead("big", Path::new("/srv/m2"), &dead, &mounts).is_ok());
+}

@@ -71,12 +71,60 @@ fn what_a_mount_did_not_attach_is_left_to_a_detach() {
     let refused = Failure::new("cannot detach volume music", "the coordinator does not answer");
     let busy =
         Failure::new("cannot detach volume music", "/dev/loop0 is in use").advise("close it");
-    let failure = not_detached(busy.clone().exit(Exit::Unsafe), "music", false);
-    assert_eq!(failure.remedy, "close it");
-    let failure = not_detached(busy.exit(Exit::Unsafe), "music", true);
-    assert!(failure.remedy.starts_with("if an unmount was begun before, the kernel still writes"));
-    let failure = not_detached(refused.exit(Exit::Unreachable), "music", true);
+    for before in [Before::Mounted, Before::Unmounted] {
+        let failure = not_detached(busy.clone().exit(Exit::Unsafe), "music", before);
+        assert_eq!(failure.remedy, "close it");
+        assert_eq!(failure.what, "volume `music` is unmounted, and stays attached");
+    }
+    let failure = not_detached(refused.exit(Exit::Unreachable), "music", Before::Unmounted);
     assert_eq!(failure.what, "volume `music` is unmounted, and stays attached");
     assert_eq!(failure.why, "cannot detach volume music: the coordinator does not answer");
     assert_eq!(failure.exit, Exit::Unreachable);
+}
+
+/// The device has no mount any more, and nobody is seen who uses it.
+#[test]
+fn what_the_kernel_still_writes_is_not_called_unmounted() {
+    let mut music = volume();
+    let told = being_unmounted("music", Some(&music));
+    let writes =
+        "Volume music is being unmounted: the kernel still writes what the volume has not got yet";
+    assert_eq!(told, format!("{writes}\n"));
+    music.state = VolumeState::Suspended;
+    music.suspended = Some(crate::output::volume::tests::starting(3));
+    music.suspended.as_mut().unwrap().why = "the coordinator does not answer".into();
+    let told = being_unmounted("music", Some(&music));
+    assert_eq!(told, format!("{writes} (the coordinator does not answer)\n"));
+    let busy = Failure::new("cannot detach volume music", "/dev/loop0 is in use");
+    let failure = not_detached(busy.exit(Exit::Unsafe), "music", Before::Written);
+    assert_eq!(failure.what, "volume `music` is being unmounted, and stays attached");
+    assert!(failure.remedy.ends_with("then the kernel ends the unmount"), "{}", failure.remedy);
+}
+
+#[test]
+fn an_unmount_that_was_stopped_says_what_stays() {
+    let stopped = || Failure::new("stopped by Ctrl-C", "").exit(Exit::Interrupted);
+    let failure = goes_on(stopped(), "music", Path::new("/srv"));
+    let expected = "evenkeel: stopped by Ctrl-C\n  \
+                    why: `umount /srv` goes on in the kernel until the volume answers; volume music stays \
+                    attached\n  \
+                    do:  see what the volume waits for: evenkeel volume status music; when it answers, end \
+                    this: evenkeel umount music\n";
+    assert_eq!(failure.render(), expected);
+    assert_eq!(failure.exit, Exit::Interrupted);
+    let failure = unmounted_only(stopped(), "music");
+    assert_eq!(failure.why, "volume music is unmounted, and stays attached");
+    let failure = still_mounted(stopped(), "music", Path::new("/srv"));
+    assert_eq!(failure.why, "volume music is mounted on /srv still");
+    let failure = not_detached(stopped(), "music", Before::Mounted);
+    assert_eq!(failure.what, "volume `music` is unmounted, and may be attached still");
+    assert_eq!(failure.remedy, "end that: evenkeel umount music");
+}
+
+#[test]
+fn of_a_volume_that_was_taken_over_it_is_said_where_it_is() {
+    let left = Left::not_here(&["n3".into()]);
+    let told = "it is not attached on this node any more; it is attached on node n3";
+    assert_eq!((left.is_attached, &*left.told), (false, told));
+    assert_eq!(Left::not_here(&[]).told, "it is detached");
 }
