@@ -106,9 +106,9 @@ pub enum Request {
         #[serde(default)]
         wish: Option<Wish>,
     },
-    /// Note how a volume is meant to be shown on a node that has it attached or is meant to attach it
-    /// again, or that it is not meant to be attached there any more. Answer: `Done`, `Changed`, `NoVolume`, `NotRegistered`
-    /// if there is no such node.
+    /// Note how a volume is meant to be shown on a node that has it attached or is meant to attach
+    /// it again, or that it is not meant to be attached there any more. Answer: `Done`, `Changed`,
+    /// `NoVolume`, `NotRegistered` if there is no such node.
     Want {
         /// The volume's identity.
         volume: String,

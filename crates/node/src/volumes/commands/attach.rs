@@ -74,7 +74,8 @@ pub async fn attach(
     answer(node, &attached, &request, forwarded).await
 }
 
-/// Notes who has it from now on. `is_taken_up`: it is attached again as it was, perhaps for a mount.
+/// Notes who has it from now on. `is_taken_up`: it is attached again as it was, perhaps for a
+/// mount.
 fn note(turn: &Turn, attached: &Attached, request: &AttachRequest, is_taken_up: bool) {
     match request.mount() {
         Some(token) if takes_what_is_there(request) => turn.add_mount(attached, token),

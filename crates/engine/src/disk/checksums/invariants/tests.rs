@@ -7,7 +7,7 @@ use crate::disk::trips::trips;
 
 /// That this change of checksums, of which eight pages are in memory and eight are read, is found.
 fn breaks(words: &str, change: impl FnOnce(&mut ChecksumStore)) {
-    let mut store = ChecksumStore::new(AREA, Recovered { sequence: 9, ..Recovered::default() });
+    let mut store = ChecksumStore::new(AREA, Recovered { sequence: 9 });
     store.take_unloaded(&(0..1));
     store.loaded(0..8, Some(&[0; 8 * 4096]));
     store.take_unloaded(&(32 << 20..33 << 20));

@@ -27,7 +27,7 @@ fn breaks(words: &str, change: impl FnOnce(&mut Marks<()>, Failures)) {
     map.allocated.insert(3..4);
     let mut mapped = mapped(&bench, Some(map));
     let payload = bench.filled(4096, 7);
-    let write = DataWrite { offset: UNIT, payload, durable: None };
+    let write = DataWrite { offset: UNIT, payload, durable: None, forgotten: None };
     mapped.begin(&mut bench.means(), Request::Write(write), ());
     let failures = mapped.raw().failures();
     mapped.begin(&mut bench.means(), Request::Flush(failures), ());
@@ -68,7 +68,7 @@ fn nothing_waits_for_no_save() {
     let bench = Bench::new();
     let mut mapped = mapped(&bench, Some(format::AllocationMap::new(64 << 20)));
     let payload = bench.filled(4096, 7);
-    let write = DataWrite { offset: UNIT, payload, durable: None };
+    let write = DataWrite { offset: UNIT, payload, durable: None, forgotten: None };
     let marks = mapped.marks.as_mut().expect("it has a map");
     marks.waiting.push_back(Waiting { write, then: () });
     trips("no save", || mapped.check_invariants());
