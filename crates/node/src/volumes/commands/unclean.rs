@@ -177,7 +177,7 @@ pub(super) async fn give_up_rest(
         Err(error) => Err(error),
     };
     match left {
-        Err(error) if error.code.exit() == Exit::Unreachable => {
+        Err(error) if error.code.exit() == Exit::Unreachable || error.code == ErrorCode::NoData => {
             Ok(not_given_up(Vec::new(), rest_stays(volume, here, &error.why)))
         }
         other => other,
