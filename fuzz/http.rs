@@ -69,7 +69,7 @@ fn root() -> Requester {
 
 /// An error as it is told.
 #[derive(Deserialize)]
-struct Told {
+struct Reported {
     version: u32,
     error: Error,
 }
@@ -132,9 +132,9 @@ fn check(path: &str, status: StatusCode, answer: &[u8], is_head: bool) {
     if status.is_success() || is_head {
         return;
     }
-    let told: Told = serde_json::from_slice(answer)
+    let reported: Reported = serde_json::from_slice(answer)
         .unwrap_or_else(|error| panic!("{path}: {status} is not explained: {error}: {text}"));
-    assert_eq!((told.version, told.error.code.status()), (1, status.as_u16()), "{path}: {text}");
-    let Error { what, why, action, .. } = told.error;
+    assert_eq!((reported.version, reported.error.code.status()), (1, status.as_u16()), "{path}: {text}");
+    let Error { what, why, action, .. } = reported.error;
     assert!(!what.is_empty() && !why.is_empty() && !action.is_empty(), "{path}: {text}");
 }

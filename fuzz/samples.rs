@@ -108,10 +108,10 @@ pub fn patch(bytes: &mut [u8], patches: &[u8]) {
     }
 }
 
-/// Makes `again`, an encoded view with `lease`, leave out the default lease if `told` does, the
+/// Makes `again`, an encoded view with `lease`, leave out the default lease if `reported` does, the
 /// bytes that it was read from. Its checksum is to be sealed again.
-pub fn leave_out_lease(again: &mut [u8], told: &[u8], lease: Lease) {
-    if lease == Lease::default() && told[LEASE] == [0; 4] {
+pub fn leave_out_lease(again: &mut [u8], reported: &[u8], lease: Lease) {
+    if lease == Lease::default() && reported[LEASE] == [0; 4] {
         again[LEASE].fill(0);
     }
 }

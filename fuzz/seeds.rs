@@ -157,7 +157,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         generation,
         history: History(11),
         size: 1 << 30,
-        slots: SlotBits { open: 3, heard: 1 },
+        slots: SlotBits { open: 3, seen: 1 },
         state: Some(ReplicaState::InSync),
     };
     let progress = RebuildProgress {

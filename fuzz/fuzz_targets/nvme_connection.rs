@@ -4,7 +4,7 @@
 
 use evenkeel_exports::nvme::command::{Fabrics, Status};
 use evenkeel_exports::nvme::connection::{
-    Connection, Event, MAX_IN_CAPSULE, MAX_TRANSFER, Slot, Transfer,
+    Connection, Event, MAX_IN_CAPSULE, MAX_TRANSFER, Tag, Transfer,
 };
 use evenkeel_exports::nvme::pdu::{DataDigest, InitializeRequest};
 use libfuzzer_sys::fuzz_target;
@@ -46,34 +46,34 @@ impl Target {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Command { slot, entry, transfer } => {
-                assert!(self.open[slot.index()].is_none(), "the slot is free");
-                self.log.push((0, slot.index(), transfer.length()));
+            Event::Command { tag, entry, transfer } => {
+                assert!(self.open[tag.index()].is_none(), "the slot is free");
+                self.log.push((0, tag.index(), transfer.length()));
                 let in_capsule = match transfer {
                     Transfer::InCapsule(length) => length,
                     _ => 0,
                 };
                 assert!(in_capsule <= MAX_IN_CAPSULE && transfer.length() <= MAX_TRANSFER);
-                self.open[slot.index()] = Some((transfer, 0, in_capsule));
+                self.open[tag.index()] = Some((transfer, 0, in_capsule));
                 if entry.opcode == Fabrics::OPCODE {
                     let _ = self.connection.connected(DEPTH, self.without_flow_control);
                 }
-                self.begin(slot, entry.identifier, transfer);
+                self.begin(tag, entry.identifier, transfer);
             }
-            Event::Data { slot, offset, bytes } => {
-                let (_, come, may_come) = self.open[slot.index()].as_mut().expect("it is open");
+            Event::Data { tag, offset, bytes } => {
+                let (_, come, may_come) = self.open[tag.index()].as_mut().expect("it is open");
                 assert!(!bytes.is_empty() && offset == *come, "data has no gaps");
                 *come += bytes.len() as u32;
                 assert!(come <= may_come, "data was requested");
-                self.log.extend(bytes.iter().map(|byte| (1, slot.index(), u32::from(*byte))));
+                self.log.extend(bytes.iter().map(|byte| (1, tag.index(), u32::from(*byte))));
             }
-            Event::Received(slot) => {
-                self.log.push((2, slot.index(), 0));
-                self.received(slot);
+            Event::Received(tag) => {
+                self.log.push((2, tag.index(), 0));
+                self.received(tag);
             }
-            Event::Damaged(slot) => {
-                self.log.push((3, slot.index(), 0));
-                assert!(self.open[slot.index()].take().is_some());
+            Event::Damaged(tag) => {
+                self.log.push((3, tag.index(), 0));
+                assert!(self.open[tag.index()].take().is_some());
             }
             Event::Refused(_) => self.log.push((5, 0, 0)),
             Event::End(_) => {
@@ -83,9 +83,9 @@ impl Target {
         }
     }
 
-    fn begin(&mut self, slot: Slot, identifier: u16, transfer: Transfer) {
+    fn begin(&mut self, tag: Tag, identifier: u16, transfer: Transfer) {
         match transfer {
-            Transfer::OnRequest(_) => self.request(slot),
+            Transfer::OnRequest(_) => self.request(tag),
             // Some are refused before their data has come, and some are never answered.
             _ if identifier % 8 == 7 => {}
             Transfer::InCapsule(_) if identifier % 8 != 6 => {}
@@ -93,34 +93,34 @@ impl Target {
                 let data = vec![0; length as usize];
                 let mut after = Vec::new();
                 let result =
-                    self.connection.answer_with(slot, 0, &[&data], &mut self.out, &mut after);
+                    self.connection.answer_with(tag, 0, &[&data], &mut self.out, &mut after);
                 assert!(result.is_ok());
                 self.out.append(&mut after);
-                self.open[slot.index()] = None;
+                self.open[tag.index()] = None;
             }
-            Transfer::InCapsule(_) | Transfer::None => self.answer(slot),
+            Transfer::InCapsule(_) | Transfer::None => self.answer(tag),
         }
     }
 
     /// Requests the next part, of at most 4 KiB.
-    fn request(&mut self, slot: Slot) {
-        let (transfer, _, may_come) = self.open[slot.index()].as_mut().expect("it is open");
+    fn request(&mut self, tag: Tag) {
+        let (transfer, _, may_come) = self.open[tag.index()].as_mut().expect("it is open");
         let part = (transfer.length() - *may_come).min(4096);
         *may_come += part;
-        assert!(self.connection.request(slot, part, &mut self.out).is_ok());
-        assert!(self.connection.request(slot, part, &mut self.out).is_err(), "one at a time");
+        assert!(self.connection.request(tag, part, &mut self.out).is_ok());
+        assert!(self.connection.request(tag, part, &mut self.out).is_err(), "one at a time");
     }
 
-    fn received(&mut self, slot: Slot) {
-        let (transfer, come, may_come) = self.open[slot.index()].expect("it is open");
+    fn received(&mut self, tag: Tag) {
+        let (transfer, come, may_come) = self.open[tag.index()].expect("it is open");
         assert_eq!(come, may_come, "all has come");
-        if come < transfer.length() { self.request(slot) } else { self.answer(slot) }
+        if come < transfer.length() { self.request(tag) } else { self.answer(tag) }
     }
 
-    fn answer(&mut self, slot: Slot) {
-        assert!(self.connection.answer(slot, Status::Success, 0, &mut self.out).is_ok());
-        assert!(self.connection.answer(slot, Status::Success, 0, &mut self.out).is_err());
-        self.open[slot.index()] = None;
+    fn answer(&mut self, tag: Tag) {
+        assert!(self.connection.answer(tag, Status::Success, 0, &mut self.out).is_ok());
+        assert!(self.connection.answer(tag, Status::Success, 0, &mut self.out).is_err());
+        self.open[tag.index()] = None;
     }
 }
 

@@ -174,8 +174,8 @@ impl Target {
             hosts: if port % 2 == 0 { Hosts::everyone() } else { Hosts::named([HOST.to_owned()]) },
         };
         let records = (0..count % 8).map(record).collect();
-        let told = self.directory.replace(records).expect("there are few");
-        if told(HOST) {
+        let reported = self.directory.replace(records).expect("there are few");
+        if reported(HOST) {
             self.subsystem.notify(Notice::Discovery);
         }
     }

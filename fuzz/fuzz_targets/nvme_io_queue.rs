@@ -59,7 +59,7 @@ struct Bench {
     open: BTreeSet<u16>,
     /// Whether the host has kept to the protocol: only then its commands can be told apart.
     is_sound: bool,
-    told: Receiver<(u16, bool)>,
+    reported: Receiver<(u16, bool)>,
     /// What the control plane is asked about reservations, and where its answers go.
     asked: Receiver<u16>,
     answers: ReservationAnswers,
@@ -73,7 +73,7 @@ impl Bench {
         let framing =
             Framing { header_digest: mode & 1 != 0, data_digest: mode & 2 != 0, alignment: 0 };
         let memory = if mode & 4 != 0 { 8 << 10 } else { 1 << 20 };
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         let (ask, asked) = channel();
         let answers = ReservationAnswers::default();
         let reserving = Reserving {
@@ -90,7 +90,7 @@ impl Bench {
             deleted: Box::new(|| {}),
             aborted: Box::new(move |command, is_aborted| {
                 // Nobody hears it when the input is over.
-                let _ = tell.send((command, is_aborted));
+                let _ = report.send((command, is_aborted));
             }),
             reserving: Some(reserving),
         };
@@ -108,7 +108,7 @@ impl Bench {
             requested: Vec::new(),
             open: BTreeSet::new(),
             is_sound: true,
-            told,
+            reported,
             asked,
             answers,
             aborts: 0,
@@ -146,9 +146,9 @@ impl Bench {
                 _ => {}
             }
         }
-        let decided = self.told.try_iter().count();
+        let decided = self.reported.try_iter().count();
         self.aborts = self.aborts.checked_sub(decided).expect("each is decided once");
-        self.hear();
+        self.take_reports();
     }
 
     fn submit(
@@ -182,7 +182,7 @@ impl Bench {
     }
 
     /// The host looks at what has come.
-    fn hear(&mut self) {
+    fn take_reports(&mut self) {
         let mut sent = &self.sent[..];
         while let Some([kind, _, _, _, length @ ..]) = sent.first_chunk::<8>().copied() {
             let length = u32::from_le_bytes(length) as usize;
@@ -319,7 +319,7 @@ impl Bench {
             let answer = if how & 1 == 0 { Ok(report) } else { Err(Status::ReservationConflict) };
             self.answers.answer(number, answer);
         }
-        self.event(FrontendEvent::Told { what: RESERVATIONS_ANSWERED });
+        self.event(FrontendEvent::Reported { what: RESERVATIONS_ANSWERED });
     }
 
     fn drained(&mut self) {
@@ -344,7 +344,7 @@ impl Bench {
             10 => {
                 self.aborts += 1;
                 let what = abort(take::<1>(input)[0].into());
-                self.event(FrontendEvent::Told { what });
+                self.event(FrontendEvent::Reported { what });
             }
             11 => self.taken(),
             12 => self.event(FrontendEvent::MemoryAvailable),
@@ -355,7 +355,7 @@ impl Bench {
                 }
             }
             14 => match take::<1>(input)[0] {
-                7 => self.event(FrontendEvent::Told { what: CLOSED }),
+                7 => self.event(FrontendEvent::Reported { what: CLOSED }),
                 how @ 128.. => self.answer(how),
                 _ => self.drained(),
             },
@@ -371,7 +371,7 @@ impl Bench {
 
     /// Whatever was begun, a queue that is closed ends when the volume has done with it.
     fn end(&mut self) {
-        self.event(FrontendEvent::Told { what: CLOSED });
+        self.event(FrontendEvent::Reported { what: CLOSED });
         for _ in 0..2 {
             while !self.submitted.is_empty() && !self.ended {
                 self.reply(0, 1);

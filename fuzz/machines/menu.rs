@@ -196,7 +196,7 @@ pub fn failure(script: &mut Script<'_>) -> Failure {
 
 /// What a replica knows of its slots.
 pub fn slots(script: &mut Script<'_>) -> SlotBits {
-    SlotBits { open: script.near(1) as u32, heard: script.near(3) as u32 }
+    SlotBits { open: script.near(1) as u32, seen: script.near(3) as u32 }
 }
 
 /// What a replica says of itself: mostly what the view knows.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 
 /// How often a wait looks again.
-pub const GLANCE: Duration = Duration::from_millis(20);
+pub const POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// Whether somebody wants an end.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +62,7 @@ impl Interrupt {
                 let why = format!("it is not so after {} s", patience.as_secs());
                 return Err(Failure::new(format!("waited in vain: {what}"), why));
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_PERIOD);
         }
     }
 }

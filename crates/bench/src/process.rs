@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::interrupt::{GLANCE, Interrupt};
+use crate::interrupt::{Interrupt, POLL_PERIOD};
 
 /// Most bytes of a tool's output that are kept.
 const MAX_OUTPUT: u64 = 64 << 20;
@@ -148,7 +148,7 @@ pub fn end_group(child: &mut Child) {
             if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
                 break;
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_PERIOD);
         }
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind};
-use crate::interrupt::GLANCE;
+use crate::interrupt::POLL_PERIOD;
 use crate::process;
 
 /// How long a process may take to end when asked.
@@ -420,7 +420,7 @@ fn delete_namespace(name: &str) -> Result<(), String> {
 fn await_gone(mut gone: impl FnMut() -> bool) {
     let start = Instant::now();
     while !gone() && start.elapsed() < PATIENCE {
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL_PERIOD);
     }
 }
 

@@ -44,9 +44,9 @@ pub struct Client {
     socket: PathBuf,
     runtime: Runtime,
     /// Whether a request that takes long says so on standard error.
-    tells: bool,
+    reports: bool,
     /// Whether one has said so where it stays: whoever looks again and again is told once.
-    told: AtomicBool,
+    reported: AtomicBool,
 }
 
 /// An answer: the bytes as the node sent them, for `--json`.
@@ -90,14 +90,19 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Failure::new("cannot start", error))?;
-        Ok(Self { socket: socket.to_owned(), runtime, tells: false, told: AtomicBool::new(false) })
+        Ok(Self {
+            socket: socket.to_owned(),
+            runtime,
+            reports: false,
+            reported: AtomicBool::new(false),
+        })
     }
 
     /// The same; a request that takes longer than a moment says on standard error what it waits
     /// for.
     #[must_use]
-    pub const fn telling(mut self) -> Self {
-        self.tells = true;
+    pub const fn reporting(mut self) -> Self {
+        self.reports = true;
         self
     }
 
@@ -238,7 +243,7 @@ impl Client {
         let answered = self.runtime.block_on(async {
             tokio::select! {
                 answered = tokio::time::timeout(patience, exchange) => Some(answered),
-                never = waiting::tell(self, &asked), if self.tells => match never {},
+                never = waiting::report(self, &asked), if self.reports => match never {},
                 () = wanted => None,
             }
         });

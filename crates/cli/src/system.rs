@@ -267,11 +267,11 @@ pub fn run_unless(
     program: &str,
     arguments: &[&OsStr],
     patience: Duration,
-    tell: impl FnOnce(),
+    report: impl FnOnce(),
 ) -> Result<String, NotRun> {
     let failed = |error: std::io::Error| NotRun::Failed(not_run(program, arguments, &error));
     let mut child = spawn(program, arguments).map_err(NotRun::Failed)?;
-    if !wait(&mut child, patience, tell, || interrupt.wanted()).map_err(failed)? {
+    if !wait(&mut child, patience, report, || interrupt.wanted()).map_err(failed)? {
         if let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             // An error means that it has ended already.
             let _ = kill_process(id, Signal::TERM);
@@ -297,18 +297,18 @@ fn spawn(program: &str, arguments: &[&OsStr]) -> Result<Child, Failure> {
 fn wait(
     child: &mut Child,
     patience: Duration,
-    tell: impl FnOnce(),
+    report: impl FnOnce(),
     is_enough: impl Fn() -> bool,
 ) -> std::io::Result<bool> {
-    let (begun, mut tell) = (Instant::now(), Some(tell));
+    let (begun, mut report) = (Instant::now(), Some(report));
     while child.try_wait()?.is_none() {
         if is_enough() {
             return Ok(false);
         }
         if begun.elapsed() >= patience
-            && let Some(tell) = tell.take()
+            && let Some(report) = report.take()
         {
-            tell();
+            report();
         }
         std::thread::sleep(Duration::from_millis(20));
     }

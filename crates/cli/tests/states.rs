@@ -274,7 +274,7 @@ const NOWHERE: &str = "The coordinator: attached nowhere";
 const SERVES: &str = "The primary on n1: it serves";
 const THERE: &str = "The primary on n3: it serves";
 const DEAD: &str = "The coordinator: attached on a node that is dead";
-const UNHEARD: &str = "The primary on n1, while the coordinator does not answer";
+const UNSEEN: &str = "The primary on n1, while the coordinator does not answer";
 const OLD: &str = "The replica on n1, while neither the coordinator nor a primary answers: it was attached nowhere";
 const OLD_THERE: &str =
     "The replica on n1, while neither the coordinator nor a primary answers: it was attached on n3";
@@ -359,10 +359,10 @@ fn what_is_printed_of_an_attached_volume_is_what_the_tables_say() {
     cluster.says("music", SERVES, "in-sync, answers");
 
     cluster.kill("c");
-    cluster.says("music", UNHEARD, "it serves; in-sync, answers");
+    cluster.says("music", UNSEEN, "it serves; in-sync, answers");
     cluster.kill("n2");
     let leaves = "in-sync, does not answer, leaves when the coordinator answers";
-    cluster.says("music", UNHEARD, &format!("it waits for the coordinator; {leaves}"));
+    cluster.says("music", UNSEEN, &format!("it waits for the coordinator; {leaves}"));
     cluster.start("c");
     cluster.says("music", SERVES, "stale, its node dead");
     // Nothing is copied while an operator wants that.

@@ -33,20 +33,20 @@ const SAVE_PERIOD: Duration = Duration::from_secs(1);
 /// What is known of one node.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    heard: Heard,
+    last_seen: LastSeen,
     proved: Proved,
 }
 
 impl Known {
     /// Of a node that was not heard since the start: counted from `since`, on top of that.
     fn silent(since: Duration, before: Duration) -> Self {
-        Self { heard: Heard::Before(since, before), proved: Proved::default() }
+        Self { last_seen: LastSeen::Before(since, before), proved: Proved::default() }
     }
 }
 
 /// When a node was heard, on the clock that counts listening.
 #[derive(Debug, Clone, Copy)]
-enum Heard {
+enum LastSeen {
     /// Not since the start. Counted since then, on top of what an earlier incarnation had counted.
     Before(Duration, Duration),
     /// Since the start: when on that clock, and in full.
@@ -88,7 +88,7 @@ pub struct Saving {
     /// Nodes that were heard since.
     pub delete: Vec<String>,
     /// Nodes that another coordinator has heard.
-    pub heard_elsewhere: Vec<String>,
+    pub seen_elsewhere: Vec<String>,
 }
 
 /// How long each node has been silent while this coordinator listened.
@@ -177,7 +177,7 @@ impl Liveness {
     }
 
     /// Something was received from a node.
-    pub fn heard(&mut self, node: &str, now: Moment) {
+    pub fn saw(&mut self, node: &str, now: Moment) {
         self.advance(now);
         let resumed = self.clock.resumed();
         let may_be_old = resumed.is_some_and(|at| now.steady < at + GRACE);
@@ -186,7 +186,7 @@ impl Liveness {
         let times = before.saturating_add(1);
         let at = if may_be_old && times < PROOF { proved.at } else { Some(now) };
         let proved = Proved { at, resumed, times };
-        let known = Known { heard: Heard::At(self.clock.listened(), now), proved };
+        let known = Known { last_seen: LastSeen::At(self.clock.listened(), now), proved };
         self.nodes.insert(node.to_owned(), known);
     }
 
@@ -216,9 +216,9 @@ impl Liveness {
     /// When it was last heard, if it was since the start.
     #[must_use]
     pub fn last_seen(&self, node: &str) -> Option<Moment> {
-        match self.nodes.get(node)?.heard {
-            Heard::At(_, at) => Some(at),
-            Heard::Before(..) => None,
+        match self.nodes.get(node)?.last_seen {
+            LastSeen::At(_, at) => Some(at),
+            LastSeen::Before(..) => None,
         }
     }
 
@@ -292,7 +292,7 @@ impl Liveness {
                 continue;
             }
             if stored.is_some_and(|stored| was_replaced(stored.entry, found.copied())) {
-                saving.heard_elsewhere.push(node.clone());
+                saving.seen_elsewhere.push(node.clone());
                 continue;
             }
             // A dead node is as dead however long it is.
@@ -312,7 +312,7 @@ impl Liveness {
 
     /// It was, and this is what the store said before of the others.
     pub fn saved(&mut self, saving: &Saving, found: &BTreeMap<String, Entry>) {
-        for node in &saving.heard_elsewhere {
+        for node in &saving.seen_elsewhere {
             self.stored.remove(node);
             self.nodes.insert(node.clone(), Known::silent(self.clock.listened(), Duration::ZERO));
         }
@@ -332,9 +332,9 @@ impl Liveness {
     }
 
     fn silent(&self, node: &str) -> Duration {
-        match self.nodes.get(node).map(|known| known.heard) {
-            Some(Heard::At(at, _)) => self.clock.listened().saturating_sub(at),
-            Some(Heard::Before(since, silent)) => {
+        match self.nodes.get(node).map(|known| known.last_seen) {
+            Some(LastSeen::At(at, _)) => self.clock.listened().saturating_sub(at),
+            Some(LastSeen::Before(since, silent)) => {
                 silent + self.clock.listened().saturating_sub(since)
             }
             None => self.clock.listened(),

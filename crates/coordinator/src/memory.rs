@@ -65,7 +65,7 @@ impl Speaker {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Note {
     /// The node's present start lives.
-    Heard(String),
+    Seen(String),
     /// Another start of the node has become its present one, and lives.
     Began(String),
     /// It is no member any more.
@@ -141,7 +141,7 @@ impl Memory {
 
     pub(crate) fn remember(&mut self, note: Note, now: Moment) {
         match note {
-            Note::Heard(node) | Note::Began(node) => self.liveness.heard(&node, now),
+            Note::Seen(node) | Note::Began(node) => self.liveness.saw(&node, now),
             Note::Forgotten(node) => {
                 self.liveness.forget(&node);
                 self.speakers.remove(&node);

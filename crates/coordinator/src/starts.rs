@@ -51,7 +51,7 @@ pub struct Candidate {
 
 /// When the present start was last heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum LastSeen {
     /// Not within the expiry time.
     Silent,
     /// Within the expiry time, and not since the other one asked first.
@@ -98,9 +98,9 @@ impl Present {
         self.before.contains(&incarnation)
     }
 
-    /// Decides about a candidate; `heard` says when the present start was last heard.
+    /// Decides about a candidate; `last_seen` says when the present start was last heard.
     #[must_use]
-    pub fn judge(&self, candidate: &Candidate, heard: Heard) -> Verdict {
+    pub fn judge(&self, candidate: &Candidate, last_seen: LastSeen) -> Verdict {
         let is_same =
             self.counter == candidate.counter && self.incarnation == candidate.incarnation;
         let follows = candidate.lineage.before.contains(&self.incarnation);
@@ -108,15 +108,15 @@ impl Present {
             .chain(&candidate.lineage.before)
             .any(|incarnation| self.copies.contains(incarnation))
             || (self.copies.len() >= MAX_COPIES && !follows);
-        match heard {
+        match last_seen {
             _ if is_same => Verdict::Admitted,
             _ if self.follows(candidate.incarnation) => Verdict::Superseded,
             _ if is_copy && !candidate.is_chosen => Verdict::Copy,
             _ if follows && candidate.lineage.before_ended => Verdict::Admitted,
             _ if self.has_left => Verdict::Admitted,
-            Heard::Silent => Verdict::Admitted,
-            Heard::Before => Verdict::Waits,
-            Heard::Since => Verdict::Copy,
+            LastSeen::Silent => Verdict::Admitted,
+            LastSeen::Before => Verdict::Waits,
+            LastSeen::Since => Verdict::Copy,
         }
     }
 

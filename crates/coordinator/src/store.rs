@@ -85,7 +85,7 @@ impl Space {
     /// Whether nodes are notified of changes in it. How long others are silent they ask for
     /// now and then.
     #[must_use]
-    pub const fn is_told(self) -> bool {
+    pub const fn is_reported(self) -> bool {
         !matches!(self, Self::Silent)
     }
 }
@@ -196,7 +196,7 @@ impl Commit {
                 _ => false,
             })
         };
-        self.writes.iter().any(|write| write.key.space.is_told() && !is_as_it_was(write))
+        self.writes.iter().any(|write| write.key.space.is_reported() && !is_as_it_was(write))
     }
 }
 

@@ -211,7 +211,7 @@ impl Task {
             self.done = Some(Err(error));
             return;
         }
-        let is_known = |note: &Note| matches!(note, Note::Heard(_) | Note::Speaks { .. });
+        let is_known = |note: &Note| matches!(note, Note::Seen(_) | Note::Speaks { .. });
         notes.into_iter().filter(is_known).for_each(|note| memory.remember(note, now));
         let answer = answer.filter(|answer| matches!(answer, Answer::Heard { .. }));
         if answer.is_some() {
@@ -231,7 +231,7 @@ impl Task {
         let is_sign_of_life = matches!(request, Request::Heartbeat { .. } | Request::Register(_));
         let node = node.to_string();
         if is_sign_of_life && memory.is_alone() && memory.liveness.counts(&node) {
-            memory.liveness.heard(&node, now);
+            memory.liveness.saw(&node, now);
         }
     }
 }

@@ -47,7 +47,7 @@ impl Question<'_> {
             ([], _) => return Err(Refusal::NothingFound),
             ([_], _) => 0,
             (_, Some(kept)) => kept,
-            (_, None) => return Err(Refusal::WrittenApart),
+            (_, None) => return Err(Refusal::Diverged),
         };
         let branch = &self.branches[kept];
         let others = self.branches.iter().enumerate().filter(|(index, _)| *index != kept);

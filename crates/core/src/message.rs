@@ -60,7 +60,7 @@ pub struct SlotBits {
     /// In which regions are open.
     pub open: u32,
     /// Whose primaries, by the adopted view, it has answered so lately that they may act.
-    pub heard: u32,
+    pub seen: u32,
 }
 
 /// Why a replica could not do what it was told.

@@ -65,7 +65,7 @@ fn one_that_is_answered_keeps_the_volume() {
             cluster.pass(Duration::from_millis(500));
             assert!(serves(&mut cluster, 0, value), "{slots} slots, write {value}");
         }
-        assert_eq!(cluster.ended.get(&next), Some(&EndReason::PredecessorLives));
+        assert_eq!(cluster.ended.get(&next), Some(&EndReason::PredecessorAlive));
         assert_eq!(cluster.ended.get(&0), None);
     }
 }

@@ -199,7 +199,7 @@ impl Bench {
     }
 
     /// The coordinator's answer comes, if one is late.
-    fn hear_late(&mut self) -> Vec<PrimaryEffect<Blank>> {
+    fn learn_late(&mut self) -> Vec<PrimaryEffect<Blank>> {
         let answer = self.late.take();
         answer.map_or_else(Vec::new, |answer| self.step(answer))
     }
@@ -240,10 +240,10 @@ fn a_map_is_answered_by_extents_and_not_by_a_word() {
     assert!(bench.say(SOURCE, Message::Done { id, result: Ok(()) }).is_empty());
     let extents = vec![Extent { length: 512, allocated: true }];
     let effects = bench.say(SOURCE, Message::Extents { id, extents: extents.clone() });
-    let [PrimaryEffect::Reply { result: Ok(Reply::Extents(told)), .. }] = &effects[..] else {
+    let [PrimaryEffect::Reply { result: Ok(Reply::Extents(reported)), .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
-    assert_eq!(*told, extents);
+    assert_eq!(*reported, extents);
 }
 
 #[test]
@@ -259,9 +259,9 @@ fn a_primary_tells_when_it_tries_to_reach_a_stale_replica_again() {
         let stale = status.replicas.iter().find(|peer| peer.replica == STALE);
         stale.and_then(|peer| peer.retry_in)
     };
-    let told = retry(&bench).expect("it is stale and has no session");
-    assert!(told <= Settings::default().retry_pause.1, "{told:?}");
-    bench.now = Instant(bench.now.0 + told.as_nanos() as u64);
+    let reported = retry(&bench).expect("it is stale and has no session");
+    assert!(reported <= Settings::default().retry_pause.1, "{reported:?}");
+    bench.now = Instant(bench.now.0 + reported.as_nanos() as u64);
     bench.is_stale_away = false;
     bench.step(PrimaryEvent::Tick);
     assert_eq!(bench.newest.mirrors[0].replicas[1].state, ReplicaState::Rebuilding);
@@ -372,7 +372,7 @@ fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
     bench.is_slow = true;
     bench.step(PrimaryEvent::Command { id: CommandId(1), command: Command::ReAdd(OTHER) });
     while bench.newest.mirrors[0].replicas[2].state != ReplicaState::Rebuilding {
-        bench.hear_late();
+        bench.learn_late();
         bench.tick();
     }
     let generation = bench.newest.parent;
@@ -382,26 +382,26 @@ fn who_joins_gets_a_failed_write_once_a_replica_that_has_it_is_in_sync() {
     let sent = bench.request(write);
     let [Message::Write { id, .. }, Message::Write { .. }] = sent[..] else { panic!("{sent:?}") };
     let failed = bench.say(SOURCE, Message::Done { id, result: Err(DiskError::Medium.into()) });
-    let told = bench.say(STALE, Message::Done { id, result: Ok(()) });
-    let mut told = failed.iter().chain(&told);
-    assert!(told.any(|effect| matches!(effect, PrimaryEffect::Reply { result: Err(_), .. })));
+    let reported = bench.say(STALE, Message::Done { id, result: Ok(()) });
+    let mut reported = failed.iter().chain(&reported);
+    assert!(reported.any(|effect| matches!(effect, PrimaryEffect::Reply { result: Err(_), .. })));
 
     let mut effects = Vec::new();
     while bench.newest.mirrors[0].replicas[1].state != ReplicaState::InSync || bench.late.is_some()
     {
-        effects.extend(bench.hear_late());
+        effects.extend(bench.learn_late());
     }
     let states: Vec<_> = bench.newest.mirrors[0].replicas.iter().map(|r| r.state).collect();
     assert_eq!(states[..2], [ReplicaState::Faulty, ReplicaState::InSync]);
     let link = LinkId(OTHER.0 as u64);
-    let is_told = |effect: &PrimaryEffect<Blank>| {
+    let is_reported = |effect: &PrimaryEffect<Blank>| {
         let PrimaryEffect::Send { link: to, message: Message::Write { id: sent, .. }, .. } = effect
         else {
             return false;
         };
         *to == link && sent.sequence == id.sequence
     };
-    assert!(effects.iter().any(is_told), "its source could not tell it of that write");
+    assert!(effects.iter().any(is_reported), "its source could not tell it of that write");
 }
 
 /// A replica that has left told of work in the last slots of its intent log, or could not read
@@ -419,7 +419,7 @@ fn open_slots_of_a_replica_that_is_away_hold_up_no_other_change() {
         });
         result.expect("it is done at once")
     };
-    let slots = SlotBits { open: !0 << 3, heard: 0 };
+    let slots = SlotBits { open: !0 << 3, seen: 0 };
     let generation = bench.newest.generation;
     bench.say(STALE, Message::Pong { generation, number: PingNumber(0), slots });
     assert_eq!(command(&mut bench, Command::Fail(STALE)), Ok(()));
@@ -599,8 +599,8 @@ fn a_view_that_cannot_be_of_the_volume_is_not_believed() {
         let adopted = bench.newest.generation;
         let mut effects = bench.say(SOURCE, Message::Refused { adopted, sequence: None });
         (0..20).for_each(|_| effects.extend(bench.tick()));
-        let is_told = |effect: &&PrimaryEffect<Blank>| matches!(effect, PrimaryEffect::Note(Note::ViewRefused(generation, told)) if (*generation, *told) == (adopted, why));
-        assert_eq!(effects.iter().filter(is_told).count(), 1, "{why:?}: {effects:?}");
+        let is_reported = |effect: &&PrimaryEffect<Blank>| matches!(effect, PrimaryEffect::Note(Note::ViewRefused(generation, reported)) if (*generation, *reported) == (adopted, why));
+        assert_eq!(effects.iter().filter(is_reported).count(), 1, "{why:?}: {effects:?}");
         bench.newest = good.clone();
         (0..20).for_each(|_| drop(bench.tick()));
     }
@@ -649,7 +649,7 @@ fn refused_while_adopting(adopted: impl FnOnce(Generation) -> Generation) {
 /// newer, of the second it says nothing any more, or tells of the past.
 #[test]
 fn a_read_that_waits_for_the_newest_view_fails_in_time() {
-    let tells_of_the_past = |view: &View| CoordinatorAnswer::Newest(Box::new(view.clone()));
+    let reports_the_past = |view: &View| CoordinatorAnswer::Newest(Box::new(view.clone()));
     for is_restored in [false, true] {
         let mut bench = Bench::serving();
         let past = bench.newest.clone();
@@ -675,7 +675,7 @@ fn a_read_that_waits_for_the_newest_view_fails_in_time() {
             let mut effects = bench.tick();
             while let Some(call) = bench.unanswered.pop() {
                 let answer = match is_restored {
-                    true => tells_of_the_past(&past),
+                    true => reports_the_past(&past),
                     false => CoordinatorAnswer::Unknown,
                 };
                 effects.extend(bench.step(PrimaryEvent::Coordinator { call, answer }));

@@ -291,8 +291,8 @@ fn a_durable_write_that_fails_as_a_flush_does_is_a_flush_that_fails() {
         let outcome = Err(error);
         let effects = bench.step(ReplicaEvent::Disk { ticket: failing, outcome });
         let (generation, failure) = (Generation(1), error.into());
-        let told = said(&effects).contains(&Message::DiskFailed { generation, failure });
-        assert_eq!(told, is_lost);
+        let reported = said(&effects).contains(&Message::DiskFailed { generation, failure });
+        assert_eq!(reported, is_lost);
         let failed = Message::Done { id: id(1, 1), result: Err(failure) };
         assert!(said(&effects).contains(&failed));
         // What was under way beside it is believed as little as what comes later.
@@ -368,10 +368,13 @@ fn after_a_failed_flush_none_succeeds() {
     let flush = |n| Message::Flush { id: id(1, n), covers: Sequence(0) };
     let first = ticket(&bench.say(1, flush(1)));
     let (generation, failure) = (Generation(1), Failure::Medium);
-    let told = Message::DiskFailed { generation, failure };
+    let reported = Message::DiskFailed { generation, failure };
     let failed = Message::Done { id: id(1, 1), result: Err(failure) };
     let outcome = Err(DiskError::Medium);
-    assert_eq!(said(&bench.step(ReplicaEvent::Disk { ticket: first, outcome })), [told, failed]);
+    assert_eq!(
+        said(&bench.step(ReplicaEvent::Disk { ticket: first, outcome })),
+        [reported, failed]
+    );
     let failed = Message::Done { id: id(1, 2), result: Err(Failure::Medium) };
     assert_eq!(said(&bench.say(1, flush(2))), [failed]);
 }
@@ -384,13 +387,13 @@ fn a_failed_flush_that_nobody_here_asked_for_is_told_at_once() {
     let flush = |n| Message::Flush { id: id(1, n), covers: Sequence(0) };
     let running = ticket(&bench.say(1, flush(1)));
     let (generation, failure) = (Generation(1), Failure::Medium);
-    let told = Message::DiskFailed { generation, failure };
+    let reported = Message::DiskFailed { generation, failure };
     let at_once = said(&bench.step(ReplicaEvent::FlushFailed));
-    assert_eq!(at_once, std::slice::from_ref(&told));
+    assert_eq!(at_once, std::slice::from_ref(&reported));
     let failed = |n| Message::Done { id: id(1, n), result: Err(failure) };
     let outcome = Ok(DiskOutcome::Done);
     let effects = bench.step(ReplicaEvent::Disk { ticket: running, outcome });
-    assert_eq!(said(&effects), [told, failed(1)], "it is not believed");
+    assert_eq!(said(&effects), [reported, failed(1)], "it is not believed");
     assert_eq!(said(&bench.say(1, flush(2))), [failed(2)]);
 }
 

@@ -281,17 +281,17 @@ fn a_replica_that_may_lack_writes_says_so_while_who_has_them_is_away() {
     let write = cluster.write(primary, 0, 7, 512);
     assert!(cluster.is_acknowledged(write));
     let (lost, restarted) = (replica(0, 0), replica(0, 1));
-    assert!(!cluster.may_lack(primary, restarted));
+    assert!(!cluster.may_be_out_of_sync(primary, restarted));
     // Both go before the view can change.
     cluster.coordinator_answers = false;
     cluster.kill(lost);
     cluster.kill(restarted);
     cluster.coordinator_answers = true;
-    assert!(!cluster.may_lack(primary, restarted), "nobody knows before it answers");
+    assert!(!cluster.may_be_out_of_sync(primary, restarted), "nobody knows before it answers");
     cluster.restart(restarted, true);
     cluster.pass(A_WHILE);
-    assert!(cluster.may_lack(primary, restarted));
-    assert!(!cluster.may_lack(primary, lost));
+    assert!(cluster.may_be_out_of_sync(primary, restarted));
+    assert!(!cluster.may_be_out_of_sync(primary, lost));
     assert_eq!(cluster.waiting(primary).unwrap().why, Waiting::Replica(0));
     // Whoever knows that the other one is lost for good goes on without it.
     cluster.command(primary, Command::Detach);
@@ -301,7 +301,7 @@ fn a_replica_that_may_lack_writes_says_so_while_who_has_them_is_away() {
     let write = cluster.write(anew, 0, 8, 512);
     cluster.pass(A_WHILE);
     assert!(cluster.is_acknowledged(write));
-    assert!(!cluster.may_lack(anew, restarted));
+    assert!(!cluster.may_be_out_of_sync(anew, restarted));
 }
 
 #[test]

@@ -88,14 +88,14 @@ impl Bench {
     /// Time passes, and the primary is woken whenever it wants to be.
     fn pass(&mut self, time: Duration) -> Vec<Effect> {
         let until = self.now + time;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(at) = self.primary.next_wakeup().filter(|at| *at <= until) {
             assert!(at > self.now, "it is woken for nothing");
             self.now = at;
-            told.extend(self.step(PrimaryEvent::Tick));
+            reported.extend(self.step(PrimaryEvent::Tick));
         }
         self.now = until;
-        told
+        reported
     }
 
     fn flush(&mut self, request: u64, path: u64) -> Vec<Effect> {
@@ -164,9 +164,9 @@ fn it_is_started_once() {
     bench.pass(PATIENCE / 2);
     assert_eq!(bench.step(PrimaryEvent::Start), []);
     bench.answer(CoordinatorAnswer::Unknown);
-    let told = bench.pass(PATIENCE / 2);
+    let reported = bench.pass(PATIENCE / 2);
     let ended = Effect::Ended(EndReason::NoCoordinator);
-    assert_eq!(told, [Effect::Read, ended], "its time began with the first start");
+    assert_eq!(reported, [Effect::Read, ended], "its time began with the first start");
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn a_path_is_drained_when_nothing_waits_that_came_over_it() {
     assert_eq!(bench.drain(2), [Effect::Drained(2)]);
     assert_eq!(bench.drain(1), []);
     assert_eq!(bench.pass(PATIENCE), []);
-    let told = bench.step(PrimaryEvent::Cancel { request: RequestId(1) });
-    assert_eq!(told, [Effect::Refused(1, RequestError::Cancelled), Effect::Drained(1)]);
+    let reported = bench.step(PrimaryEvent::Cancel { request: RequestId(1) });
+    assert_eq!(reported, [Effect::Refused(1, RequestError::Cancelled), Effect::Drained(1)]);
 }
 
 /// Before it has a view, and while it attaches.
@@ -297,14 +297,14 @@ fn a_detach_ends_it_and_answers_everybody() {
         bench.flush(1, 1);
         bench.command(1, LIMIT);
         bench.command(2, Command::Verify { repair: false, source: None });
-        let told = bench.command(3, Command::Detach);
+        let reported = bench.command(3, Command::Detach);
         let expected = [
             Effect::Done(3, Ok(())),
             Effect::Refused(1, RequestError::Detached),
             Effect::Done(1, Err(CommandError::Ended)),
             Effect::Ended(EndReason::DetachedUnclean),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!(bench.primary.next_wakeup(), None);
     }
 }
@@ -373,16 +373,16 @@ fn a_coordinator_that_does_not_answer_ends_it() {
     let mut bench = Bench::started();
     bench.flush(1, 1);
     bench.command(1, LIMIT);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while bench.primary.next_wakeup().is_some() {
         bench.answer(CoordinatorAnswer::Unknown);
-        told = bench.pass(CALL_PAUSE);
+        reported = bench.pass(CALL_PAUSE);
     }
     let expected = [
         Effect::Done(1, Err(CommandError::NoCoordinator)),
         Effect::Refused(1, RequestError::NoCoordinator),
         Effect::Ended(EndReason::NoCoordinator),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(bench.now.since(BEGAN) <= PATIENCE + CALL_PAUSE, "{:?}", bench.now);
 }

@@ -8,7 +8,7 @@ use evenkeel_core::primary::{Command, CommandError, CoordinatorAnswer, PrimaryCo
 use evenkeel_core::{CoordinatorCall, Generation, NodeId, PrimaryId, ReplicaId, VolumeId};
 
 use crate::api::*;
-use crate::disk::{RoomRequest, RoomStep, RoomTask};
+use crate::disk::{SpaceRequest, SpaceStep, SpaceTask};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
 use crate::transport::Connection;
@@ -83,18 +83,18 @@ impl Engine {
     /// long enough. Tells what has to be done before the next step; `None`: there is room.
     /// `spare_in`: a view in which it is an idle spare, if there is one. The answer takes as long
     /// as the disk does.
-    pub fn make_room(
+    pub fn make_space(
         &self,
         volume: VolumeId,
         replica: ReplicaId,
         length: u64,
-        step: RoomStep,
+        step: SpaceStep,
         spare_in: Option<Generation>,
-        answer: impl FnOnce(Result<Option<RoomTask>, EngineError>) + Send + 'static,
+        answer: impl FnOnce(Result<Option<SpaceTask>, EngineError>) + Send + 'static,
     ) {
         let answer = Box::new(answer);
-        let request = RoomRequest { length, step, spare_in, answer };
-        self.order(volume, Order::MakeRoom { volume, replica, request });
+        let request = SpaceRequest { length, step, spare_in, answer };
+        self.order(volume, Order::MakeSpace { volume, replica, request });
     }
 
     /// Makes a primary and starts it. It serves requests when the note
@@ -145,7 +145,7 @@ impl Engine {
         self.order(volume, Order::RemoveFrontend { volume, frontend, answer: Box::new(answer) });
     }
 
-    /// Tells a front end something, as [`crate::FrontendEvent::Told`]. If it has ended, nobody.
+    /// Tells a front end something, as [`crate::FrontendEvent::Reported`]. If it has ended, nobody.
     pub fn tell_frontend(&self, volume: VolumeId, frontend: FrontendId, what: u64) {
         self.order(volume, Order::TellFrontend { volume, frontend, what });
     }

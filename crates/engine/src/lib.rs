@@ -29,7 +29,7 @@ mod worker;
 
 pub use api::*;
 pub use disk::{
-    Carry, Metadata, Recovered, RoomStep, RoomTask, Tables, flush, read_metadata, smallest_block,
+    Carry, Metadata, Recovered, SpaceStep, SpaceTask, Tables, flush, read_metadata, smallest_block,
 };
 pub use engine::Engine;
 pub use error::{Answer, EngineError};

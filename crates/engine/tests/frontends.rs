@@ -113,7 +113,7 @@ fn a_stream_is_served_with_small_buffers_on_both_sides() {
 struct Files {
     file: Option<OwnedFd>,
     descriptor: Descriptor,
-    told: Sender<String>,
+    reported: Sender<String>,
 }
 
 impl Frontend for Files {
@@ -133,14 +133,14 @@ impl Frontend for Files {
             }
             FrontendEvent::Read { token: DescriptorToken(8), memory, result } => {
                 assert_eq!(result.expect("read"), 8);
-                let _ = self.told.send(format!("{:?}", &memory[..]));
+                let _ = self.reported.send(format!("{:?}", &memory[..]));
                 context.command(self.descriptor, 1, [0; 16], DescriptorToken(9));
             }
             FrontendEvent::Command { token: DescriptorToken(9), result } => {
-                let _ = self.told.send(format!("negative: {}", result < 0));
+                let _ = self.reported.send(format!("negative: {}", result < 0));
             }
             FrontendEvent::Stopping => {
-                let _ = self.told.send("stopping".to_owned());
+                let _ = self.reported.send("stopping".to_owned());
             }
             _ => {}
         }
@@ -151,15 +151,15 @@ impl Frontend for Files {
 fn files_are_read_and_written_and_commands_given() {
     let cluster = Cluster::start(Shape::default());
     cluster.attach();
-    let (told, tells) = channel();
+    let (reported, reports) = channel();
     let file = tempfile::tempfile().expect("a file");
     let make: FrontendMaker = Box::new(move || {
-        Box::new(Files { file: Some(file.into()), descriptor: Descriptor(0), told })
+        Box::new(Files { file: Some(file.into()), descriptor: Descriptor(0), reported })
     });
     let (volume, id) = (cluster.volume, FrontendId(1));
     ask(|answer| cluster.engines[0].add_frontend(volume, id, "f".to_owned(), make, answer))
         .expect("added");
-    let next = || tells.recv_timeout(Duration::from_secs(60)).expect("told");
+    let next = || reports.recv_timeout(Duration::from_secs(60)).expect("told");
     assert_eq!(next(), format!("{:?}", b"\0\0headxx"));
     assert_eq!(next(), "negative: true");
     cluster.detach();
@@ -241,13 +241,13 @@ fn all_who_remove_a_front_end_are_answered() {
 struct Triple {
     socket: Option<OwnedFd>,
     held: Option<BufferMut>,
-    told: Sender<&'static str>,
+    reported: Sender<&'static str>,
 }
 
 impl Triple {
     fn retry(&self, context: &mut FrontendContext) {
         let rooms = context.reserve([4096; 3]);
-        let _ = self.told.send(if rooms.is_some() { "room" } else { "none" });
+        let _ = self.reported.send(if rooms.is_some() { "room" } else { "none" });
     }
 }
 
@@ -275,17 +275,17 @@ fn who_finds_no_room_for_several_buffers_does_not_wake_himself() {
     let cluster = Cluster::start(Shape { memory: Some(3 * 4096), ..Shape::default() });
     cluster.attach();
     let (mut ours, theirs) = UnixStream::pair().expect("a pair");
-    let (told, tells) = channel();
+    let (reported, reports) = channel();
     let make: FrontendMaker =
-        Box::new(move || Box::new(Triple { socket: Some(theirs.into()), held: None, told }));
+        Box::new(move || Box::new(Triple { socket: Some(theirs.into()), held: None, reported }));
     let (volume, id) = (cluster.volume, FrontendId(1));
     ask(|answer| cluster.engines[0].add_frontend(volume, id, "t".to_owned(), make, answer))
         .expect("added");
-    let next = || tells.recv_timeout(Duration::from_secs(60)).expect("told");
+    let next = || reports.recv_timeout(Duration::from_secs(60)).expect("told");
     assert_eq!(next(), "none");
     // The turn has ended.
     cluster.status(0);
-    assert!(tells.try_recv().is_err(), "nothing has returned");
+    assert!(reports.try_recv().is_err(), "nothing has returned");
     ours.write_all(&[0]).expect("written");
     assert_eq!(next(), "room");
 }
@@ -296,7 +296,7 @@ const BLOCK: usize = 4096;
 /// the twos wait for their range. Then it ends, or waits until nothing is under way.
 struct GivesUp {
     ends: bool,
-    told: Sender<String>,
+    reported: Sender<String>,
 }
 
 impl Frontend for GivesUp {
@@ -319,10 +319,10 @@ impl Frontend for GivesUp {
                 context.drain();
             }
             FrontendEvent::Reply { token, result } => {
-                self.told.send(format!("{}: {:?}", token.0, result.err())).expect("heard");
+                self.reported.send(format!("{}: {:?}", token.0, result.err())).expect("heard");
             }
             FrontendEvent::Drained => {
-                self.told.send("drained".to_owned()).expect("heard");
+                self.reported.send("drained".to_owned()).expect("heard");
                 context.end("drained");
             }
             _ => {}
@@ -353,7 +353,7 @@ impl Frontend for Looks {
 fn what_is_given_up_is_cancelled_or_awaited() {
     let cluster = Cluster::start(Shape::default());
     cluster.attach();
-    let (told, hears) = channel();
+    let (reported, hears) = channel();
     let volume = cluster.volume;
     let mut id = 0;
     let mut add = |make: FrontendMaker| {
@@ -363,14 +363,14 @@ fn what_is_given_up_is_cancelled_or_awaited() {
         ask(add).expect("added");
     };
     for ends in [false, true] {
-        let of_it = told.clone();
-        add(Box::new(move || Box::new(GivesUp { ends, told: of_it })));
+        let of_it = reported.clone();
+        add(Box::new(move || Box::new(GivesUp { ends, reported: of_it })));
         let expected: &[&str] =
             if ends { &[] } else { &["2: Some(Cancelled)", "1: None", "drained"] };
-        for told in expected {
-            assert_eq!(hears.recv().expect("told"), *told);
+        for reported in expected {
+            assert_eq!(hears.recv().expect("told"), *reported);
         }
-        let of_it = told.clone();
+        let of_it = reported.clone();
         add(Box::new(move || Box::new(Looks(of_it))));
         assert_eq!(hears.recv().expect("told"), "holds 1");
     }

@@ -8,7 +8,7 @@ use crate::common::client::{Answer, Request};
 use crate::common::hanging::HangingFile;
 use crate::common::{Cluster, Shape, pattern};
 use evenkeel_core::Settings;
-use evenkeel_engine::{EngineError, RoomStep};
+use evenkeel_engine::{EngineError, SpaceStep};
 use evenkeel_format::disk_length;
 
 /// For what would not come at all.
@@ -57,8 +57,8 @@ fn hanging(cluster: &Cluster) -> Option<HangingFile> {
 fn keep_busy(cluster: &Cluster, file: &HangingFile) {
     file.hang(true);
     let (volume, replica) = (cluster.volume, cluster.replica(0, 0));
-    let step = RoomStep::MoveMetadata;
-    cluster.engines[0].make_room(volume, replica, MORE, step, None, |_| ());
+    let step = SpaceStep::MoveMetadata;
+    cluster.engines[0].make_space(volume, replica, MORE, step, None, |_| ());
 }
 
 fn begin_close(cluster: &Cluster) -> Receiver<Result<(), EngineError>> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::client::{Answer, Client, Request};
 use crate::common::{Cluster, Shape, ask, open_direct, open_regions, pattern, read_newest};
 use evenkeel_core::Settings;
-use evenkeel_engine::{EngineError, RoomStep, RoomTask};
+use evenkeel_engine::{EngineError, SpaceStep, SpaceTask};
 use evenkeel_format::{DATA_OFFSET, disk_length, metadata_offset};
 
 const OLD: u64 = 16 << 20;
@@ -20,30 +20,30 @@ const LONG: u64 = 300 << 20;
 fn ask_for(
     cluster: &Cluster,
     length: u64,
-    step: RoomStep,
-) -> Result<Option<RoomTask>, EngineError> {
+    step: SpaceStep,
+) -> Result<Option<SpaceTask>, EngineError> {
     let (volume, replica) = (cluster.volume, cluster.replica(0, 0));
     loop {
         let call =
-            |answer| cluster.engines[0].make_room(volume, replica, length, step, None, answer);
+            |answer| cluster.engines[0].make_space(volume, replica, length, step, None, answer);
         match ask(call) {
-            Err(EngineError::Busy) if step != RoomStep::Use => {}
+            Err(EngineError::Busy) if step != SpaceStep::Use => {}
             answer => return answer,
         }
     }
 }
 
 /// What has to read as zeroes before the next step.
-fn step(cluster: &Cluster, step: RoomStep) -> Result<Option<Range<u64>>, EngineError> {
+fn step(cluster: &Cluster, step: SpaceStep) -> Result<Option<Range<u64>>, EngineError> {
     let task = ask_for(cluster, NEW, step)?;
     Ok(task.map(|task| match task {
-        RoomTask::Zero(range) => range,
-        RoomTask::Carry(_) => panic!("checksums were not asked for"),
+        SpaceTask::Zero(range) => range,
+        SpaceTask::Carry(_) => panic!("checksums were not asked for"),
     }))
 }
 
 /// A step with what has to be done before the next one.
-fn carry_out(cluster: &Cluster, length: u64, step: RoomStep) {
+fn carry_out(cluster: &Cluster, length: u64, step: SpaceStep) {
     let file = open_direct(&cluster.path(0, 0));
     // A table of open regions may be saved just then.
     let task = loop {
@@ -53,25 +53,25 @@ fn carry_out(cluster: &Cluster, length: u64, step: RoomStep) {
         }
     };
     match task {
-        Some(RoomTask::Zero(range)) => {
+        Some(SpaceTask::Zero(range)) => {
             let zeroes = vec![0; (range.end - range.start) as usize];
             let path = cluster.path(0, 0);
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             file.write_all_at(&zeroes, range.start).unwrap();
             file.sync_all().unwrap();
         }
-        Some(RoomTask::Carry(pages)) => pages.carry_out(&file).unwrap(),
+        Some(SpaceTask::Carry(pages)) => pages.carry_out(&file).unwrap(),
         None => {}
     }
 }
 
-const ALL: RoomStep = RoomStep::CarryChecksums { anew: true };
-const CHANGED: RoomStep = RoomStep::CarryChecksums { anew: false };
+const ALL: SpaceStep = SpaceStep::CarryChecksums { anew: true };
+const CHANGED: SpaceStep = SpaceStep::CarryChecksums { anew: false };
 
 fn grow(cluster: &Cluster, length: u64, meanwhile: impl Fn(usize)) {
     let file = open_direct(&cluster.path(0, 0));
     file.set_len(file.metadata().unwrap().len().max(disk_length(length))).unwrap();
-    let steps = [RoomStep::Plan, ALL, CHANGED, RoomStep::MoveMetadata, RoomStep::Use];
+    let steps = [SpaceStep::Plan, ALL, CHANGED, SpaceStep::MoveMetadata, SpaceStep::Use];
     for (n, step) in steps.into_iter().enumerate() {
         carry_out(cluster, length, step);
         meanwhile(n);
@@ -116,25 +116,25 @@ fn room_is_made_in_three_steps_that_a_restart_may_part() {
     open_direct(&cluster.path(0, 0)).set_len(disk_length(NEW)).unwrap();
     let (old_data, new_data) = (DATA_OFFSET + OLD, DATA_OFFSET + NEW);
 
-    let planned = step(&cluster, RoomStep::Plan).unwrap();
+    let planned = step(&cluster, SpaceStep::Plan).unwrap();
     assert_eq!(planned, Some(disk_length(OLD)..disk_length(NEW)));
     // The room is not used before the metadata have moved.
-    assert!(matches!(step(&cluster, RoomStep::Use), Err(EngineError::Busy)));
+    assert!(matches!(step(&cluster, SpaceStep::Use), Err(EngineError::Busy)));
     assert_eq!(layout(&cluster), (OLD, metadata_offset(OLD)));
 
-    assert_eq!(step(&cluster, RoomStep::MoveMetadata).unwrap(), Some(old_data..new_data));
+    assert_eq!(step(&cluster, SpaceStep::MoveMetadata).unwrap(), Some(old_data..new_data));
     assert_eq!(layout(&cluster), (OLD, metadata_offset(NEW)));
     cluster.close_replica(0, 0, 0);
     cluster.open_replica(0, 0, 0, 2).unwrap();
     // Nothing is to be zeroed where the metadata lie now.
-    assert!(step(&cluster, RoomStep::Plan).unwrap().is_some_and(|range| range.is_empty()));
-    assert_eq!(step(&cluster, RoomStep::MoveMetadata).unwrap(), Some(old_data..new_data));
+    assert!(step(&cluster, SpaceStep::Plan).unwrap().is_some_and(|range| range.is_empty()));
+    assert_eq!(step(&cluster, SpaceStep::MoveMetadata).unwrap(), Some(old_data..new_data));
 
-    assert_eq!(step(&cluster, RoomStep::Use).unwrap(), None);
+    assert_eq!(step(&cluster, SpaceStep::Use).unwrap(), None);
     assert_eq!(layout(&cluster), (NEW, metadata_offset(NEW)));
     cluster.close_replica(0, 0, 0);
     cluster.open_replica(0, 0, 0, 3).unwrap();
-    assert_eq!(step(&cluster, RoomStep::Plan).unwrap(), None);
+    assert_eq!(step(&cluster, SpaceStep::Plan).unwrap(), None);
     cluster.attach();
     let client = cluster.client();
     assert_eq!(client.read(OLD - 4096, 4096), pattern(3, 4096));
@@ -187,7 +187,7 @@ fn checksums_are_carried_along() {
 /// forgotten.
 #[test]
 fn a_restart_between_any_two_steps_keeps_checksums() {
-    let steps = [RoomStep::Plan, ALL, CHANGED, RoomStep::MoveMetadata, RoomStep::Use];
+    let steps = [SpaceStep::Plan, ALL, CHANGED, SpaceStep::MoveMetadata, SpaceStep::Use];
     for count in 0..=steps.len() {
         let stabilize_after = Duration::from_millis(100);
         let settings = Settings { stabilize_after, ..Settings::default() };

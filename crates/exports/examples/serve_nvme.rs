@@ -36,7 +36,7 @@ const NAME: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-1234
 /// Bytes that are compared at once.
 const PART: usize = 1 << 20;
 /// How often an admin queue is looked at while its host is silent.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_PERIOD: Duration = Duration::from_millis(100);
 
 /// What connections share.
 struct Shared {
@@ -198,7 +198,7 @@ impl Target {
     fn admin(&self, stream: &mut TcpStream, accepted: Accepted) -> io::Result<()> {
         let Accepted { connection, name, kind, rest, .. } = accepted;
         let mut queue = AdminQueue::new(connection);
-        stream.set_read_timeout(Some(GLANCE))?;
+        stream.set_read_timeout(Some(POLL_PERIOD))?;
         let mut bytes = vec![0; 16 << 10];
         let mut received = rest;
         loop {

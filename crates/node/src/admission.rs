@@ -149,11 +149,11 @@ impl Admission {
 
     /// Waits until the coordinator has said something of this start, but not for long: right after
     /// the daemon's start somebody may ask for what only an admitted start may do.
-    pub async fn heard_of(&self) {
+    pub async fn learned_of(&self) {
         let mut standing = self.standing.subscribe();
-        let heard = standing.wait_for(|standing| *standing != Standing::Waiting(None));
+        let answered = standing.wait_for(|standing| *standing != Standing::Waiting(None));
         // Without an answer it goes on as it is.
-        let _ = tokio::time::timeout(FIRST_ANSWER, heard).await;
+        let _ = tokio::time::timeout(FIRST_ANSWER, answered).await;
     }
 
     /// Waits until another start has superseded this one; why.

@@ -72,12 +72,12 @@ impl Cluster {
     /// well, and this node be cut off.
     #[must_use]
     pub fn isolation(&self) -> Option<String> {
-        self.hears_nobody().then(|| isolated(&self.identity.name))
+        self.reaches_nobody().then(|| isolated(&self.identity.name))
     }
 
     /// Whether the coordinator is on this node, and hears no other.
     #[must_use]
-    pub fn hears_nobody(&self) -> bool {
+    pub fn reaches_nobody(&self) -> bool {
         let here = self.identity.node.to_string();
         let (own, others): (Vec<_>, Vec<_>) =
             self.coordinator.nodes().into_iter().partition(|member| member.node.id == here);
@@ -150,12 +150,12 @@ impl Cluster {
         let mut warnings = Vec::new();
         let members = self.nodes().await;
         // A node that is in no cluster has no others to ask for.
-        let hears_coordinator =
+        let reaches_coordinator =
             !self.coordinator.is_joined() || self.coordinator.status().reachable;
-        warnings.extend(unlisted(hears_coordinator));
+        warnings.extend(unlisted(reaches_coordinator));
         let others = members.into_iter().filter(|member| member.node.id != here);
         let (asked, silent): (Vec<_>, Vec<_>) = others.partition(|member| member.may_live);
-        warnings.extend(silent.iter().map(|member| unheard(&member.node.name, hears_coordinator)));
+        warnings.extend(silent.iter().map(|member| unseen(&member.node.name, reaches_coordinator)));
         let ask = |member: NodeLiveness| {
             let at = self.clone();
             async move {
@@ -221,9 +221,9 @@ pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError 
 
 /// What to do about a node that does not answer this one. Nobody is sent to start a node that is
 /// not known to be down. `may_live`: it has been heard lately, or not been missed for long enough;
-/// `hears_coordinator`: that is what the coordinator says now.
-fn of_silent(name: &str, may_live: bool, hears_coordinator: bool) -> String {
-    match (hears_coordinator, may_live) {
+/// `reaches_coordinator`: that is what the coordinator says now.
+fn of_silent(name: &str, may_live: bool, reaches_coordinator: bool) -> String {
+    match (reaches_coordinator, may_live) {
         (true, true) => format!(
             "Try again: node {name} is not known to be down, for the coordinator has heard it within the last seconds; if it lasts, repair the network between this node and node {name}"
         ),
@@ -242,16 +242,16 @@ fn system(what: &str, why: &str) -> ApiError {
 }
 
 /// That nodes may be missing, of which only the coordinator knows.
-fn unlisted(hears_coordinator: bool) -> Option<String> {
-    (!hears_coordinator).then(|| {
+fn unlisted(reaches_coordinator: bool) -> Option<String> {
+    (!reaches_coordinator).then(|| {
         "the coordinator does not answer: of other nodes only those are asked that were known before"
             .to_owned()
     })
 }
 
 /// Why a node was not asked for its disks.
-fn unheard(name: &str, hears_coordinator: bool) -> String {
-    match hears_coordinator {
+fn unseen(name: &str, reaches_coordinator: bool) -> String {
+    match reaches_coordinator {
         true => format!("the coordinator does not hear node {name}: its disks are not listed"),
         false => format!(
             "the coordinator did not hear node {name} when it last answered: its disks are not listed"

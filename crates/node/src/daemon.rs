@@ -70,7 +70,7 @@ pub fn run(config: Config) -> Result<(), StartError> {
     let ended = runtime.block_on(async {
         let daemon = Daemon::start(config).await?;
         let superseded = tokio::select! {
-            () = daemon.until_told() => None,
+            () = daemon.until_reported() => None,
             why = daemon.node().admission.superseded() => Some(why),
         };
         match superseded {
@@ -114,7 +114,7 @@ impl Daemon {
             [certificates::unproved(&node.config), certificates::serves_no_clients(&node.config)];
         lacking.into_iter().flatten().for_each(|why| tracing::warn!("{why}"));
         again::load(node);
-        tell_unknown_users(&running);
+        report_unknown_users(&running);
         tokio::spawn(engine_glue::serve(node.clone(), events));
         listeners.serve(&running);
         spawn_beside(&running);
@@ -137,7 +137,7 @@ impl Daemon {
     }
 
     /// Returns when SIGTERM or SIGINT comes.
-    pub async fn until_told(&self) {
+    pub async fn until_reported(&self) {
         let (Ok(mut terminate), Ok(mut interrupt)) =
             (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
         else {
@@ -249,7 +249,7 @@ fn credentials(
 
 /// Names to which the configuration gives a right, and that mean nobody here. To look them up may
 /// take long, where a server elsewhere knows the users.
-fn tell_unknown_users(running: &Running) {
+fn report_unknown_users(running: &Running) {
     let (node, rights) = (running.node.clone(), running.rights.clone());
     let look = move || rights.unknown().into_iter().for_each(|why| node.warn(why));
     tokio::task::spawn_blocking(look);

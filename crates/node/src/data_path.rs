@@ -7,8 +7,8 @@ use std::time::Duration;
 use evenkeel_core::primary::{Command, CommandError, PrimaryConfig};
 use evenkeel_core::{Generation, ReplicaId, VolumeId};
 use evenkeel_engine::{
-    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, RoomStep, RoomTask,
-    VolumeRebuilds, VolumeStatus, WorkerStatus,
+    Engine, EngineConfig, EngineError, EngineEvent, FrontendId, FrontendMaker, SpaceStep,
+    SpaceTask, VolumeRebuilds, VolumeStatus, WorkerStatus,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -85,21 +85,21 @@ impl DataPath {
         ask(|answer| self.0.close_replica(volume, replica, answer)).await
     }
 
-    /// One step of making room; see [`Engine::make_room`].
+    /// One step of making room; see [`Engine::make_space`].
     ///
     /// # Errors
     /// If it is not open, is saving something, bitmaps count, or the disk fails.
-    pub async fn make_room(
+    pub async fn make_space(
         &self,
         volume: VolumeId,
         replica: ReplicaId,
         length: u64,
-        step: RoomStep,
+        step: SpaceStep,
         spare_in: Option<Generation>,
-    ) -> Result<Option<RoomTask>, EngineError> {
+    ) -> Result<Option<SpaceTask>, EngineError> {
         let (sender, receiver) = oneshot::channel();
         let answer = move |result| drop(sender.send(result));
-        self.0.make_room(volume, replica, length, step, spare_in, answer);
+        self.0.make_space(volume, replica, length, step, spare_in, answer);
         receiver.await.unwrap_or(Err(EngineError::Stopped))
     }
 

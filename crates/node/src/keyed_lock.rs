@@ -56,7 +56,7 @@ impl Recall {
     }
 
     /// Its holder tells how far it has come.
-    pub fn tell(&self, percent: u8) {
+    pub fn report(&self, percent: u8) {
         self.0.percent.store(percent.min(100), Ordering::Relaxed);
     }
 

@@ -260,7 +260,7 @@ async fn name_of(running: &Running, hello: &Hello) -> Option<String> {
 /// believed, only asked for.
 async fn catch_up(hello: &Hello, running: &Running) -> Result<(), Refusal> {
     let epoch = &running.credentials.epoch;
-    epoch.hear(&hello.node_name, hello.epoch);
+    epoch.learn(&hello.node_name, hello.epoch);
     if hello.purpose == Purpose::Control || !epoch.is_behind() {
         return Ok(());
     }

@@ -65,7 +65,7 @@ pub fn start(config: &LogConfig) -> Result<Log, String> {
     };
     // An error says that somebody logs already.
     if started.is_ok() {
-        let write = move || queue.write_to(io::stderr(), tell);
+        let write = move || queue.write_to(io::stderr(), report);
         std::thread::Builder::new()
             .name("log".into())
             .spawn(write)
@@ -76,7 +76,7 @@ pub fn start(config: &LogConfig) -> Result<Log, String> {
     Ok(Log(()))
 }
 
-fn tell(lost: u64) {
+fn report(lost: u64) {
     tracing::warn!(
         lines = lost,
         "lines of this log were lost: standard error did not take them for a while"

@@ -18,13 +18,13 @@ const MAX_SOURCES: usize = 64;
 /// Which lines are written, at times that the caller says.
 #[derive(Debug, Default)]
 struct Limit {
-    told: HashMap<Source, Told>,
+    reported: HashMap<Source, Reported>,
     /// Lines about sources that are not in the table, left out since the last one that was written.
     of_others: u64,
 }
 
 #[derive(Debug)]
-struct Told {
+struct Reported {
     at: Instant,
     /// Lines that were left out since then.
     left_out: u64,
@@ -52,22 +52,23 @@ impl fmt::Display for LeftOut {
 impl Limit {
     /// Whether a line about a source is written now. `None`: it is left out, and counted.
     fn line(&mut self, source: Source, now: Instant) -> Option<LeftOut> {
-        let is_over = |told: &Told| now.saturating_duration_since(told.at) >= PERIOD;
-        if let Some(told) = self.told.get_mut(&source) {
-            if !is_over(told) {
-                told.left_out += 1;
+        let is_over = |reported: &Reported| now.saturating_duration_since(reported.at) >= PERIOD;
+        if let Some(reported) = self.reported.get_mut(&source) {
+            if !is_over(reported) {
+                reported.left_out += 1;
                 return None;
             }
-        } else if self.told.len() >= MAX_SOURCES {
-            let oldest = self.told.iter().min_by_key(|(_, told)| told.at);
-            let Some(oldest) = oldest.filter(|(_, told)| is_over(told)).map(|(of, _)| *of) else {
+        } else if self.reported.len() >= MAX_SOURCES {
+            let oldest = self.reported.iter().min_by_key(|(_, reported)| reported.at);
+            let Some(oldest) = oldest.filter(|(_, reported)| is_over(reported)).map(|(of, _)| *of)
+            else {
                 self.of_others += 1;
                 return None;
             };
-            self.of_others += self.told.remove(&oldest).map_or(0, |told| told.left_out);
+            self.of_others += self.reported.remove(&oldest).map_or(0, |reported| reported.left_out);
         }
-        let before = self.told.insert(source, Told { at: now, left_out: 0 });
-        let of_source = before.map_or(0, |told| told.left_out);
+        let before = self.reported.insert(source, Reported { at: now, left_out: 0 });
+        let of_source = before.map_or(0, |reported| reported.left_out);
         Some(LeftOut { of_source, of_others: std::mem::take(&mut self.of_others) })
     }
 }

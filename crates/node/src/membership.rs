@@ -268,7 +268,7 @@ impl Member {
 
     /// Has all members that may live ask the coordinator who was removed. Returns the names of
     /// those that did not do it in time: they learn it with a heartbeat.
-    pub async fn tell_removal(self: &Arc<Self>) -> Vec<String> {
+    pub async fn report_removal(self: &Arc<Self>) -> Vec<String> {
         let here = self.own.identity.node.to_string();
         let others = self.cluster.coordinator().nodes().into_iter();
         let others = others.filter(|member| member.may_live && member.node.id != here);
@@ -276,12 +276,13 @@ impl Member {
             let at = self.clone();
             async move {
                 let (method, path) = (Method::POST, requests::REMOVED);
-                let told = at.cluster.forward::<(), ()>(&member, method, path, None, REMOVAL).await;
-                told.is_err().then_some(member.node.name)
+                let reported =
+                    at.cluster.forward::<(), ()>(&member, method, path, None, REMOVAL).await;
+                reported.is_err().then_some(member.node.name)
             }
         });
-        let told = tasks::at_most(tasks::MAX_ASKED, asked).await;
-        told.into_iter().filter_map(|silent| silent.ok().flatten()).collect()
+        let reported = tasks::at_most(tasks::MAX_ASKED, asked).await;
+        reported.into_iter().filter_map(|silent| silent.ok().flatten()).collect()
     }
 
     /// All nodes of the cluster, and whether they answer this one, also those that the coordinator

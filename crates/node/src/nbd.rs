@@ -30,7 +30,7 @@ use crate::peer::tls::{ClientTls, CurrentTls};
 use crate::seats::{Seats, Source};
 use crate::stopping::Stopping;
 
-use clients::{Clients, Told};
+use clients::{Clients, Reported};
 use proof::{Client, Proof};
 
 /// How long a client may take to choose an export.
@@ -313,7 +313,7 @@ impl NbdServer {
     fn hand_over(
         &self,
         (name, volume, number): (&str, VolumeId, u64),
-        client: &Told,
+        client: &Reported,
         (frontend, called, maker): (FrontendId, String, FrontendMaker),
     ) -> Option<impl Future<Output = Result<(), EngineError>> + use<>> {
         let all = self.lock();
@@ -458,7 +458,7 @@ async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String,
     let name = negotiated.export.name.clone();
     let frontend = server.data.next_frontend();
     // Among several that choose at the same time, room for one was seen by all.
-    let client = Told { client, may_write: !negotiated.export.read_only };
+    let client = Reported { client, may_write: !negotiated.export.read_only };
     let Some(seat) = server.clients.admit(volume, frontend, client.clone()) else {
         if let Some(left_out) = server.log.line(source) {
             let most = server.clients.most();

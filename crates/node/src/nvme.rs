@@ -169,7 +169,7 @@ impl NvmeServer {
             before.target.permit(&[], HostKeys::new(), is_read_only);
             before.target.end();
         }
-        self.tell(&exports);
+        self.report(&exports);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl NvmeServer {
         served.target.permit(&[], HostKeys::new(), false);
         exports.retain(|_, served| served.hosts.is_some() || !served.target.is_idle());
         if was_exported {
-            self.tell(&exports);
+            self.report(&exports);
         }
         was_exported
     }
@@ -196,7 +196,7 @@ impl NvmeServer {
     }
 
     /// Tells hosts what they can discover now.
-    fn tell(&self, exports: &BTreeMap<VolumeId, Served>) {
+    fn report(&self, exports: &BTreeMap<VolumeId, Served>) {
         let mut records = Vec::new();
         for (volume, served) in exports {
             let Some(hosts) = &served.hosts else { continue };

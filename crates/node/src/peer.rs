@@ -271,7 +271,7 @@ impl Peers {
                 named.map_err(|why| refused(Reason::Other, why))?;
             }
             wanted.check(&host, stream.is_tls(), address)?;
-            self.credentials.epoch.hear(&host.name, host.epoch);
+            self.credentials.epoch.learn(&host.name, host.epoch);
             if let Some(why) = self.removed(host.node) {
                 return Err(refused(Reason::Other, why));
             }

@@ -110,7 +110,7 @@ impl Seats {
         let (stays, gone) = oneshot::channel();
         let mut taken = self.lock();
         while taken.seats.len() >= self.most {
-            taken.make_room(self.what);
+            taken.make_space(self.what);
         }
         let number = taken.next;
         taken.next += 1;
@@ -122,7 +122,7 @@ impl Seats {
 
 impl Taken {
     /// The oldest connection of the source that has most has to go.
-    fn make_room(&mut self, what: &str) {
+    fn make_space(&mut self, what: &str) {
         let mut counts: HashMap<Source, usize> = HashMap::new();
         for (source, _) in self.seats.values() {
             *counts.entry(*source).or_default() += 1;

@@ -10,15 +10,15 @@ use crate::volumes::Node;
 
 /// The daemon serves.
 pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    report(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// The daemon ends.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("detaching volumes")]);
+    report(&[NotifyState::Stopping, NotifyState::Status("detaching volumes")]);
 }
 
-fn tell(state: &[NotifyState<'_>]) {
+fn report(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "cannot notify systemd");
     }
@@ -35,7 +35,7 @@ pub async fn watchdog(node: Arc<Node>) {
                 0 => "no volume attached".to_owned(),
                 count => format!("{count} volume(s) attached: {}", attached.join(", ")),
             };
-            tell(&[NotifyState::Watchdog, NotifyState::Status(&status)]);
+            report(&[NotifyState::Watchdog, NotifyState::Status(&status)]);
         } else {
             tracing::error!("the data path does not answer");
         }

@@ -152,7 +152,7 @@ pub struct Attached {
     events: Mutex<VecDeque<VolumeEvent>>,
     rates: Mutex<HashMap<ReplicaId, Rate>>,
     /// Replicas that were reached and turned out to have diverged.
-    apart: Mutex<BTreeSet<ReplicaId>>,
+    diverged: Mutex<BTreeSet<ReplicaId>>,
     /// Replicas that their nodes do not serve, as those nodes said last.
     unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
     /// When the verify ended whose verdict the coordinator keeps, on the core's clock.
@@ -208,7 +208,7 @@ impl Attached {
             seen: watch::Sender::new(Seen::NEW),
             events: Mutex::default(),
             rates: Mutex::default(),
-            apart: Mutex::default(),
+            diverged: Mutex::default(),
             unserved: Mutex::default(),
             kept_verdict: Mutex::default(),
         }
@@ -363,7 +363,7 @@ impl Volumes {
         // Who joins and who leaves changes what the record says.
         let changes = matches!(note, Note::Admitted(_) | Note::Removed(..));
         if !changes && messages::named(&note).is_none_or(is_placed) {
-            return self.tell(node, &attached, note);
+            return self.report(node, &attached, note);
         }
         // Another primary's node may have made it: the coordinator knows where.
         let node = node.clone();
@@ -371,16 +371,16 @@ impl Volumes {
             if let Ok(found) = lookup::find(&node, "", &volume.to_string()).await {
                 attached.renew(found.stored.record);
             }
-            node.volumes.tell(&node, &attached, note);
+            node.volumes.report(&node, &attached, note);
         });
     }
 
-    fn tell(&self, node: &Arc<Node>, attached: &Arc<Attached>, note: Note) {
+    fn report(&self, node: &Arc<Node>, attached: &Arc<Attached>, note: Note) {
         let volume = attached.id;
         match note {
             // It is tried again and again, and told once.
-            Note::OtherHistory(replica) if !lock(&attached.apart).insert(replica) => return,
-            Note::Admitted(replica) => drop(lock(&attached.apart).remove(&replica)),
+            Note::OtherHistory(replica) if !lock(&attached.diverged).insert(replica) => return,
+            Note::Admitted(replica) => drop(lock(&attached.diverged).remove(&replica)),
             _ => {}
         }
         let place = |replica| lookup::place_of(node, attached, replica);

@@ -96,9 +96,9 @@ fn run(arguments: &Arguments) -> io::Result<(u64, u64)> {
             }
             match cut(arguments, &recording, &mut random)? {
                 Ok(()) => passed += 1,
-                Err(told) => {
+                Err(reported) => {
                     failed += 1;
-                    println!("FAILED  {told}");
+                    println!("FAILED  {reported}");
                 }
             }
         }
@@ -125,11 +125,11 @@ fn cut(
     }
     let judged =
         recovery::recover(&arguments.program, scene.path(), &disks, &recording.history, at);
-    Ok(judged.map_err(|told| {
+    Ok(judged.map_err(|reported| {
         // For whoever looks for the cause.
         let kept = scene.keep();
         format!(
-            "{cut:?}: {told}\n        the disks as they were left, and after the recovery: {}",
+            "{cut:?}: {reported}\n        the disks as they were left, and after the recovery: {}",
             kept.display()
         )
     }))

@@ -75,12 +75,12 @@ impl Node {
         let socket = self.directory.join("run/api.sock");
         let mut command = Command::new(&self.program);
         let output = command.arg("--socket").arg(socket).args(arguments).output()?;
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let reported = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() {
-            return Ok(told);
+            return Ok(reported);
         }
         let error = String::from_utf8_lossy(&output.stderr);
-        Err(io::Error::other(format!("evenkeel {}: {told}{error}", arguments.join(" "))))
+        Err(io::Error::other(format!("evenkeel {}: {reported}{error}", arguments.join(" "))))
     }
 
     /// The same, again and again until it succeeds.

@@ -30,20 +30,20 @@ pub fn recover(
     history: &History,
     at: Moment,
 ) -> Result<(), String> {
-    let told = |error: io::Error| error.to_string();
-    let mut node = Node::new(program, place.join("node"), "n", None).map_err(told)?;
-    node.start().map_err(told)?;
+    let reported = |error: io::Error| error.to_string();
+    let mut node = Node::new(program, place.join("node"), "n", None).map_err(reported)?;
+    node.start().map_err(reported)?;
     let names: Vec<_> = disks.iter().map(|disk| disk.to_string_lossy()).collect();
     let names = names.iter().map(AsRef::as_ref);
     let assemble: Vec<&str> = ["volume", "assemble", "--scan"].into_iter().chain(names).collect();
-    node.run(&assemble).map_err(told)?;
-    node.run(&["attach", VOLUME, "--as", "nbd"]).map_err(told)?;
+    node.run(&assemble).map_err(reported)?;
+    node.run(&["attach", VOLUME, "--as", "nbd"]).map_err(reported)?;
     judge(&node, history, at)?;
     let wait = ["volume", "status", VOLUME, "--wait", "in-sync", "--timeout", "2m", "--quiet"];
-    node.run(&wait).map_err(told)?;
+    node.run(&wait).map_err(reported)?;
     judge(&node, history, at)?;
     judge_checksums(&node)?;
-    node.run(&["detach", VOLUME]).map_err(told)?;
+    node.run(&["detach", VOLUME]).map_err(reported)?;
     compare(disks)
 }
 
@@ -51,9 +51,9 @@ pub fn recover(
 fn judge_checksums(node: &Node) -> Result<(), String> {
     let run = |arguments: &[&str]| node.run(arguments).map_err(|error| error.to_string());
     run(&["volume", "verify", VOLUME, "--wait"])?;
-    let told = run(&["volume", "status", VOLUME, "--json"])?;
-    let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
-    let mirrors = told["volume"]["mirrors"].as_array().into_iter().flatten();
+    let reported = run(&["volume", "status", VOLUME, "--json"])?;
+    let reported: Value = serde_json::from_str(&reported).map_err(|error| error.to_string())?;
+    let mirrors = reported["volume"]["mirrors"].as_array().into_iter().flatten();
     let replicas = mirrors.flat_map(|mirror| mirror["replicas"].as_array().into_iter().flatten());
     let failed: Vec<_> = replicas.map(|replica| replica["failed_reads"].as_u64()).collect();
     if failed.is_empty() || failed.iter().any(|failed| *failed != Some(0)) {

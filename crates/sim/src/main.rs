@@ -10,12 +10,12 @@ use evenkeel_sim::profile::Profile;
 use evenkeel_sim::queue::Time;
 use evenkeel_sim::random::spread;
 use evenkeel_sim::reduction::{Kind, Numbers, Reduction};
-use evenkeel_sim::run::{Run, Totals, note_panics, told};
+use evenkeel_sim::run::{Run, Totals, note_panics, reported};
 use evenkeel_sim::sabotage::Sabotage;
 use evenkeel_sim::shrink::shrink;
 
 /// Failures that are told in full; of more than these, only the first line.
-const TOLD: u64 = 3;
+const REPORTED: u64 = 3;
 
 /// Seeds that reach everything that is interesting; fewer may miss what is rare.
 const ENOUGH: u64 = 2000;
@@ -145,7 +145,7 @@ fn run_one(run: &Run, is_logged: bool, totals: &mut Totals) {
     let Some(failure) = &outcome.failure else { return };
     if is_logged {
         println!("{}", run.report(&outcome));
-    } else if totals.failed > TOLD {
+    } else if totals.failed > REPORTED {
         println!("seed {}: {} is broken: {}", run.seed, failure.oracle, failure.text);
     } else {
         // The same seed gives the same events: now with their story.
@@ -157,7 +157,7 @@ fn run_one(run: &Run, is_logged: bool, totals: &mut Totals) {
 fn run_until(arguments: &Arguments, until: &str) -> ExitCode {
     let run = arguments.run(arguments.seed.unwrap_or_default());
     let outcome = run.go(Log::until(until));
-    print!("{}", told(&outcome));
+    print!("{}", reported(&outcome));
     if outcome.is_stopped {
         return ExitCode::SUCCESS;
     }

@@ -115,7 +115,7 @@ impl Run {
             Err(panic) => (Some(Violation::new("panic", panic_text(panic.as_ref()))), false),
         };
         // A machine that has panicked is in no state that could be told.
-        let is_told = is_sound && cluster.log.is_on();
+        let is_reported = is_sound && cluster.log.is_on();
         Outcome {
             seed: self.seed,
             counters: cluster.counters(),
@@ -124,7 +124,7 @@ impl Run {
             failure,
             is_stopped,
             story: cluster.log.lines().cloned().collect(),
-            state: if is_told { cluster.state() } else { String::new() },
+            state: if is_reported { cluster.state() } else { String::new() },
         }
     }
 }
@@ -192,7 +192,7 @@ impl Run {
         let Some(failure) = &outcome.failure else { return String::new() };
         let Violation { oracle, text } = failure;
         format!("seed {}: {oracle} is broken\n  {text}\n", self.seed)
-            + &told(outcome)
+            + &reported(outcome)
             + &format!("replay:  {} --log\nshorter: {} --shrink\n", self.command(), self.command())
     }
 
@@ -218,7 +218,7 @@ impl Run {
 
 /// The events of a run that were kept, and how all was at its end.
 #[must_use]
-pub fn told(outcome: &Outcome) -> String {
+pub fn reported(outcome: &Outcome) -> String {
     let mut text = String::new();
     if !outcome.story.is_empty() {
         text += "events (virtual seconds):\n";

@@ -13,7 +13,7 @@ use crate::log::Log;
 use crate::oracles::Violation;
 use crate::queue::{MILLISECOND, Time};
 use crate::reduction::{Kind, Numbers, Reduction};
-use crate::run::{Outcome, Run, told};
+use crate::run::{Outcome, Run, reported};
 use crate::tape::Tape;
 
 /// How often it begins anew, at most.
@@ -62,7 +62,7 @@ impl Shrunk {
             self.run.seed,
             self.runs,
             self.run.profile.summary(),
-            told(&self.outcome),
+            reported(&self.outcome),
             self.run.command(),
         )
     }

@@ -110,7 +110,7 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         Message::SessionOpened { session, report } => Fields {
             code: report.state.map_or(0, |state| replica_state_code(state).into()),
             length: report.slots.open,
-            offset: report.slots.heard.into(),
+            offset: report.slots.seen.into(),
             ..numbered(kind::SESSION_OPENED, report.generation, session.0)
         },
         Message::Adopt { ref view } => numbered(kind::ADOPT, view.generation, 0),
@@ -125,7 +125,7 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
         Message::Ping { generation, number } => numbered(kind::PING, generation, number.0),
         Message::Pong { generation, number, slots } => Fields {
             length: slots.open,
-            offset: slots.heard.into(),
+            offset: slots.seen.into(),
             ..numbered(kind::PONG, generation, number.0)
         },
         Message::Fenced { generation } => numbered(kind::FENCED, generation, 0),

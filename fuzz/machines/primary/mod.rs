@@ -113,7 +113,7 @@ impl Bench {
         match script.choose(16) {
             0..=2 => self.ask(script),
             3..=6 => self.answer(script),
-            7 | 8 => self.hear(script),
+            7 | 8 => self.receive(script),
             9 | 10 => self.call_answered(script),
             11 => self.connected(script),
             12 => self.wait(script),
@@ -268,7 +268,7 @@ impl Bench {
     }
 
     /// A replica says anything.
-    fn hear(&mut self, script: &mut Script<'_>) {
+    fn receive(&mut self, script: &mut Script<'_>) {
         let Some(link) = self.some_link(script) else { return };
         let message = menu::to_primary(script, &self.live(link));
         let length = script.length();

@@ -41,7 +41,7 @@ impl Bench {
             Message::SessionOpened { report, .. } => {
                 assert_eq!(report.generation, self.disk.saved().generation);
                 assert_eq!(report.incarnation.0, self.incarnation);
-                self.link(link).is_heard = true;
+                self.link(link).was_seen = true;
             }
             other => self.check_rebuild_says(other),
         }

@@ -15,7 +15,7 @@ pub struct Link {
     /// The replica at the other end, if it was asked for as a source.
     pub source: Option<ReplicaId>,
     /// Whether a session was opened over it.
-    pub is_heard: bool,
+    pub was_seen: bool,
     /// How many operations with each number have not been answered.
     operations: BTreeMap<Sequence, usize>,
     copies: BTreeMap<CopyToken, usize>,

@@ -89,7 +89,7 @@ impl Bench {
         match script.choose(16) {
             0 => self.open_link(script),
             1 => self.close_link(script),
-            2..=6 => self.hear(script),
+            2..=6 => self.receive(script),
             7..=9 => self.answer(script),
             10..=12 => self.complete(script),
             13 => self.wait(script),
@@ -142,7 +142,7 @@ impl Bench {
     }
 
     /// Any message over any link.
-    fn hear(&mut self, script: &mut Script<'_>) {
+    fn receive(&mut self, script: &mut Script<'_>) {
         let Some(link) = self.some_link(script) else { return };
         if script.is_set() {
             self.last_number += 1;
@@ -312,7 +312,7 @@ impl Bench {
         for _ in 0..64 {
             self.complete_all();
         }
-        let is_heard = self.links.get(&link).is_none_or(|link| link.is_heard);
-        assert!(is_heard || self.disk.is_busy(), "a session is never opened");
+        let was_seen = self.links.get(&link).is_none_or(|link| link.was_seen);
+        assert!(was_seen || self.disk.is_busy(), "a session is never opened");
     }
 }

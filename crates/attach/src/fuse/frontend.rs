@@ -562,7 +562,7 @@ impl Frontend for FuseFrontend {
             | FrontendEvent::Tick
             | FrontendEvent::Command { .. }
             | FrontendEvent::Drained
-            | FrontendEvent::Told { .. } => {}
+            | FrontendEvent::Reported { .. } => {}
         }
     }
 }

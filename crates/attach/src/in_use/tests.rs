@@ -43,6 +43,6 @@ fn a_mount_that_several_namespaces_have_is_named_once() {
     let dd = User::Process { process: 9, name: "dd".to_owned() };
     let users =
         [mount("/srv", Some(40)), mount("/srv", Some(7)), mount("/mnt", Some(7)), dd.clone()];
-    let told = distinct(BTreeSet::from(users));
-    assert_eq!(told, [mount("/mnt", Some(7)), mount("/srv", Some(7)), dd]);
+    let reported = distinct(BTreeSet::from(users));
+    assert_eq!(reported, [mount("/mnt", Some(7)), mount("/srv", Some(7)), dd]);
 }

@@ -223,7 +223,7 @@ impl Frontend for UblkFrontend {
             | FrontendEvent::Tick
             | FrontendEvent::Readable { .. }
             | FrontendEvent::Drained
-            | FrontendEvent::Told { .. } => {}
+            | FrontendEvent::Reported { .. } => {}
         }
     }
 }

@@ -73,17 +73,17 @@ fn deed(method: &Method, parts: &[&str]) -> String {
 }
 
 /// Tells, as long as it is polled, what a request waits for.
-pub async fn tell(client: &Client, asked: &Asked) -> Infallible {
+pub async fn report(client: &Client, asked: &Asked) -> Infallible {
     let begun = Instant::now();
     sleep(MOMENT).await;
     let is_redrawn = std::io::stderr().is_terminal();
-    if !is_redrawn && client.told.load(Ordering::Relaxed) {
+    if !is_redrawn && client.reported.load(Ordering::Relaxed) {
         return std::future::pending().await;
     }
     let mut line = Line { is_redrawn, is_shown: false };
     loop {
         let reason = reason(client, asked).await;
-        client.told.store(true, Ordering::Relaxed);
+        client.reported.store(true, Ordering::Relaxed);
         line.show(&sentence(asked, reason.as_deref(), begun.elapsed()));
         match is_redrawn {
             true => sleep(PAUSE).await,

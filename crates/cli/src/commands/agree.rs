@@ -43,15 +43,15 @@ pub fn agree(
     if args.yes || (!question.always && is_harmless) {
         return Ok(Some(planned.plan));
     }
-    let told = told(&planned);
+    let reported = reported(&planned);
     let is_asked = !context.global.json
         && !context.global.quiet
         && std::io::stdin().is_terminal()
         && std::io::stderr().is_terminal();
     if !is_asked {
-        return Err(unasked(question, &told));
+        return Err(unasked(question, &reported));
     }
-    match asked(&told, &mut std::io::stdin().lock(), &mut std::io::stderr().lock()) {
+    match asked(&reported, &mut std::io::stdin().lock(), &mut std::io::stderr().lock()) {
         true => Ok(Some(planned.plan)),
         false => Err(Failure::new(&question.refused, "nobody said yes")
             .exit(Exit::Unsafe)
@@ -65,7 +65,7 @@ pub fn agree(
 /// If the node would refuse it.
 pub fn dry_run(context: &Context, plan: &str) -> Result<(), Failure> {
     let answer = fetch(context, plan)?;
-    context.show(&answer, told)
+    context.show(&answer, reported)
 }
 
 fn fetch(context: &Context, plan: &str) -> Result<crate::client::Answer, Failure> {
@@ -85,21 +85,21 @@ pub fn older(failure: Failure) -> Failure {
         }
 }
 
-fn told(planned: &PlanAnswer) -> String {
+fn reported(planned: &PlanAnswer) -> String {
     format!("{}\n{}", planned.message, output::plan::plan(&planned.plan))
 }
 
 /// What is said where nobody can be asked.
-fn unasked(question: &Question<'_>, told: &str) -> Failure {
-    Failure::new(&question.refused, told)
+fn unasked(question: &Question<'_>, reported: &str) -> Failure {
+    Failure::new(&question.refused, reported)
         .exit(Exit::Unsafe)
         .advise(format!("if you want that: {}", question.again))
 }
 
 /// Asks. Only `y` and `yes` are a yes; the end of the input is none.
-fn asked(told: &str, input: &mut impl BufRead, out: &mut impl Write) -> bool {
+fn asked(reported: &str, input: &mut impl BufRead, out: &mut impl Write) -> bool {
     let mut answer = String::new();
-    let is_asked = write!(out, "{told}Go on? [y/N] ").and_then(|()| out.flush()).is_ok();
+    let is_asked = write!(out, "{reported}Go on? [y/N] ").and_then(|()| out.flush()).is_ok();
     let is_read = is_asked && input.read_line(&mut answer).is_ok();
     is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }

@@ -80,13 +80,13 @@ pub fn init_cluster(context: &Context, args: &RunArgs) -> Result<(), Failure> {
             })
         ));
     } else if !context.global.quiet {
-        say(&told(&founded));
+        say(&reported(&founded));
     }
     Ok(())
 }
 
 /// What was made, and what to do now.
-fn told(founded: &Founded) -> String {
+fn reported(founded: &Founded) -> String {
     format!(
         "Cluster {} has an authority, {}:\n  {}  its private key\n  {}  its certificate, for other programs\n\n\
         Back up the private key where only you can read it: whoever has it can be any node of the cluster,\n\

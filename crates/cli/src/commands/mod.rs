@@ -42,7 +42,7 @@ impl Context {
     /// If the system refuses a runtime.
     pub fn new(global: Global) -> Result<Self, Failure> {
         let client = Client::new(&global.socket)?;
-        let client = if global.json || global.quiet { client } else { client.telling() };
+        let client = if global.json || global.quiet { client } else { client.reporting() };
         Ok(Self { client, global })
     }
 

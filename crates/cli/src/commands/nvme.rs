@@ -35,10 +35,10 @@ pub fn export(context: &Context, args: &ExportNvmeArgs) -> Result<(), Failure> {
     let request = ExportNvmeRequest { hosts, read_only: args.read_only, secrets, generate };
     let path = routes::fill(routes::EXPORT_NVME, &[&args.name]);
     let answer = context.client.post(&path, &request)?;
-    context.show(&answer, |answer: &ExportAnswer| told(&args.name, answer))
+    context.show(&answer, |answer: &ExportAnswer| reported(&args.name, answer))
 }
 
-fn told(name: &str, answer: &ExportAnswer) -> String {
+fn reported(name: &str, answer: &ExportAnswer) -> String {
     let export = &answer.export;
     let mut text = format!("Exported volume {name}: {}\n", output::volume::export_line(export));
     for secrets in &answer.nvme_secrets {

@@ -79,7 +79,7 @@ fn fail(context: &Context, args: &ReplicaFailArgs) -> Result<(), Failure> {
         let failed = identity(context, volume, replica)?;
         return agree::dry_run(context, &plan_of(volume, &failed, "fail"));
     }
-    tell(context, &args.replica, "fail")
+    report(context, &args.replica, "fail")
 }
 
 fn remove(context: &Context, args: &ReplicaRemoveArgs) -> Result<(), Failure> {
@@ -129,10 +129,10 @@ fn re_add(context: &Context, args: &ReplicaReAddArgs) -> Result<(), Failure> {
             shown(&VolumeAnswer { message, ..answer.clone() })
         });
     }
-    tell(context, &args.replica, "re-add")
+    report(context, &args.replica, "re-add")
 }
 
-fn tell(context: &Context, args: &ReplicaArgs, action: &str) -> Result<(), Failure> {
+fn report(context: &Context, args: &ReplicaArgs, action: &str) -> Result<(), Failure> {
     let answer = send(context, args, action)?;
     context.show(&answer, shown)
 }

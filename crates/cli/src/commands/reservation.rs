@@ -17,7 +17,7 @@ pub fn run(context: &Context, command: &ReservationCommand) -> Result<(), Failur
     let (volume, request) = match command {
         ReservationCommand::Show(args) => {
             let answer = context.client.get(&routes::fill(routes::VOLUME, &[&args.volume]))?;
-            return context.show(&answer, told);
+            return context.show(&answer, reported);
         }
         ReservationCommand::Register(args) => {
             let (volume, mut request) = of_key(ReservationAction::Register, &args.key);
@@ -48,7 +48,7 @@ pub fn run(context: &Context, command: &ReservationCommand) -> Result<(), Failur
     };
     let path = routes::fill(routes::RESERVATION, &[volume]);
     let answer = context.client.post(&path, &request)?;
-    context.show(&answer, told)
+    context.show(&answer, reported)
 }
 
 /// The hosts that may lose their registration. `None`: it was a dry run.
@@ -64,8 +64,8 @@ fn agreed(context: &Context, args: &DropArgs) -> Result<Option<Vec<String>>, Fai
     Ok(plan.map(|plan| plan.unregisters.into_iter().map(|it| it.host).collect()))
 }
 
-fn told(answer: &VolumeAnswer) -> String {
-    output::reservation::told(answer.volume.reservation.as_ref())
+fn reported(answer: &VolumeAnswer) -> String {
+    output::reservation::reported(answer.volume.reservation.as_ref())
 }
 
 const fn asked(action: ReservationAction) -> ReservationRequest {

@@ -31,8 +31,8 @@ pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
     if !args.wait {
         context.show(&answer, |answer: &VolumeAnswer| {
             let (volume, verify) = (&answer.volume, answer.volume.verify.as_ref());
-            let told = |verify: &Verify| output::verify::told(verify, volume);
-            verify.map_or_else(|| "No verify runs.\n".into(), told)
+            let reported = |verify: &Verify| output::verify::reported(verify, volume);
+            verify.map_or_else(|| "No verify runs.\n".into(), reported)
         })?;
         return Ok(Exit::Done);
     }
@@ -40,7 +40,8 @@ pub fn run(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
     let began = begun.and_then(|verify| verify.began);
     let verify = until_done(context, args, began)?;
     let answer = context.client.get(&routes::fill(routes::VOLUME, &[&args.name]))?;
-    context.show(&answer, |answer: &VolumeAnswer| output::verify::told(&verify, &answer.volume))?;
+    context
+        .show(&answer, |answer: &VolumeAnswer| output::verify::reported(&verify, &answer.volume))?;
     let is_whole = verify.different + verify.damaged + verify.unreadable == verify.repaired;
     Ok(if is_whole { Exit::Done } else { Exit::Failed })
 }
@@ -54,7 +55,7 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
     let start = Instant::now();
     let is_silent = context.global.quiet || context.global.json;
     let bar = bar(is_silent);
-    let mut told = Once::default();
+    let mut reported = Once::default();
     loop {
         let volume: VolumeStatus = context.client.fetch::<VolumeAnswer>(&path)?.volume;
         let Some(verify) = volume.verify.filter(|verify| !is_earlier(verify)) else {
@@ -72,7 +73,8 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
         if !is_silent && verify.state == VerifyState::Running {
             let (checked, total) = (size(verify.checked), size(verify.total));
             let name = &args.name;
-            told.say(|| format!("waiting for the verify of volume `{name}`: {checked} of {total}"));
+            reported
+                .say(|| format!("waiting for the verify of volume `{name}`: {checked} of {total}"));
         }
         match verify.state {
             VerifyState::Done => return Ok(verify),

@@ -55,7 +55,7 @@ pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> R
     let start = Instant::now();
     let is_silent = context.global.quiet || context.global.json;
     let bar = RebuildBar::new(is_silent);
-    let mut told = Once::default();
+    let mut reported = Once::default();
     let mut hopeless_since: Option<Instant> = None;
     loop {
         let volume = context.client.fetch::<VolumeAnswer>(&path)?.volume;
@@ -73,7 +73,7 @@ pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> R
             None => hopeless_since = None,
         }
         if !is_silent {
-            told.say(|| waits(&volume, goal));
+            reported.say(|| waits(&volume, goal));
         }
         if start.elapsed() >= timeout {
             return Err(timed_out(&volume, goal, timeout));
@@ -141,7 +141,7 @@ enum Obstacle {
     /// its place.
     Lost { place: String, reason: String, has_source: bool },
     /// A replica has diverged from the others: somebody has to choose.
-    Apart { place: String, reason: String },
+    Diverged { place: String, reason: String },
     /// The replica itself is no part of the volume any more.
     Removed,
     /// Rebuilds are paused.
@@ -192,7 +192,7 @@ impl Obstacle {
             Self::Failing { reason } => {
                 (reason, format!("see its replicas: evenkeel volume status {name}"))
             }
-            Self::Apart { place, reason } => (
+            Self::Diverged { place, reason } => (
                 format!("the replica on {place} does not come back by itself: {reason}"),
                 format!("see which branch to keep: evenkeel volume assemble {name} --dry-run"),
             ),
@@ -266,16 +266,16 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     // A spare has nothing to lose.
     let is_lost = |replica: &ReplicaStatus| replica.lost && replica.state != ReplicaState::Spare;
     let is_bad = |replica: &&ReplicaStatus| {
-        replica.state == ReplicaState::Faulty || is_lost(replica) || is_apart(replica)
+        replica.state == ReplicaState::Faulty || is_lost(replica) || is_diverged(replica)
     };
     let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
     let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
     let (place, has_source) = (named(volume, bad), has_source(volume, bad));
-    let told = bad.unserved.clone().or_else(|| bad.reason.clone());
+    let reported = bad.unserved.clone().or_else(|| bad.reason.clone());
     let reason = bad.reason.clone().unwrap_or_else(|| "it waits for a command".into());
-    Some(match told {
+    Some(match reported {
         Some(reason) if bad.lost => Obstacle::Lost { place, reason, has_source },
-        _ if is_apart(bad) => Obstacle::Apart { place, reason },
+        _ if is_diverged(bad) => Obstacle::Diverged { place, reason },
         _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad), has_source },
     })
 }
@@ -298,7 +298,7 @@ fn has_bad_disk(replica: &ReplicaStatus) -> bool {
     matches!(replica.cause, Some(ReplicaCause::NoSpace | ReplicaCause::Medium))
 }
 
-fn is_apart(replica: &ReplicaStatus) -> bool {
+fn is_diverged(replica: &ReplicaStatus) -> bool {
     replica.cause == Some(ReplicaCause::OtherHistory)
 }
 
@@ -393,11 +393,11 @@ impl RebuildBar {
 
     /// Shows the volume as it is now.
     pub fn show(&self, volume: &VolumeStatus) {
-        let Progress { done, total, told } = Progress::of(volume);
+        let Progress { done, total, reported } = Progress::of(volume);
         self.bar.set_prefix(output::volume::summary(volume));
         self.bar.set_length(total);
         self.bar.set_position(done);
-        self.bar.set_message(told);
+        self.bar.set_message(reported);
     }
 }
 
@@ -407,7 +407,7 @@ struct Progress {
     done: u64,
     /// Never 0, of which a bar makes all.
     total: u64,
-    told: String,
+    reported: String,
 }
 
 impl Progress {
@@ -418,20 +418,20 @@ impl Progress {
         let (done, total, copied): (u64, u64, u64) =
             (sum(|r| r.done), sum(|r| r.total), sum(|r| r.copied));
         if rebuilds.is_empty() {
-            return Self { done: 0, total: 1, told: volume.reason.clone().unwrap_or_default() };
+            return Self { done: 0, total: 1, reported: volume.reason.clone().unwrap_or_default() };
         }
         // As long as one of them counts, nobody knows what part of all this is.
         if rebuilds.iter().any(|rebuild| rebuild.counting || rebuild.total == 0) {
-            let told = match copied {
+            let reported = match copied {
                 0 => "counting what is to be copied".to_owned(),
                 some => format!("counting what is to be copied, {} copied", size(some)),
             };
-            return Self { done: 0, total: 1, told };
+            return Self { done: 0, total: 1, reported };
         }
         let left = rebuilds.iter().filter_map(|rebuild| rebuild.eta_seconds).max();
         let left = left.map(|left| format!(", {} left", span(Duration::from_secs(left))));
         let (done_of, pace) = (format!("{} of {}", size(done), size(total)), pace(&rebuilds));
-        Self { done, total, told: format!("{done_of}, {pace}{}", left.unwrap_or_default()) }
+        Self { done, total, reported: format!("{done_of}, {pace}{}", left.unwrap_or_default()) }
     }
 }
 

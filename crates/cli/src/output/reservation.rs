@@ -21,7 +21,7 @@ pub fn line(reservation: &ReservationStatus) -> String {
 }
 
 /// The reservation with all registered hosts.
-pub fn told(reservation: Option<&ReservationStatus>) -> String {
+pub fn reported(reservation: Option<&ReservationStatus>) -> String {
     let Some(reservation) = reservation else {
         return "No host is registered, and nobody has reserved the volume.\n".into();
     };

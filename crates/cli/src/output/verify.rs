@@ -10,7 +10,7 @@ use super::phrases::{moment, percent, short};
 use super::{size, span};
 
 /// What a verify has found: in all, on each replica, and where.
-pub fn told(verify: &Verify, volume: &VolumeStatus) -> String {
+pub fn reported(verify: &Verify, volume: &VolumeStatus) -> String {
     let mut text = format!("{}\n", verdict(verify, volume));
     let of_replica = |replica| format!("  {}\n", of_replica(replica, volume));
     let mut replicas: Vec<_> = verify.replicas.iter().map(of_replica).collect();

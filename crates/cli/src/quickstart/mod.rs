@@ -71,8 +71,8 @@ fn perform(
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let mut story = Story::new(args, volume, scratch, interrupt)?;
-    let told = story.tell();
-    match told {
+    let reported = story.report();
+    match reported {
         Ok(()) if args.once => {}
         Ok(()) => story.linger(),
         Err(failure) => {

@@ -49,9 +49,9 @@ impl Scratch {
 }
 
 /// Removes what quickstarts that no longer live have left under `parent`; tells of each.
-pub fn clean(parent: &Path, mut tell: impl FnMut(&Path)) -> Result<(), Failure> {
+pub fn clean(parent: &Path, mut report: impl FnMut(&Path)) -> Result<(), Failure> {
     for path in abandoned(parent) {
-        tell(&path);
+        report(&path);
         remove_everything(&path)?;
     }
     Ok(())

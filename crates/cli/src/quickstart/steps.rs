@@ -27,7 +27,7 @@ impl Steps {
     }
 
     /// Says something about the present step.
-    pub fn tell(&self, text: &str) {
+    pub fn report(&self, text: &str) {
         for line in text.lines() {
             say(&format!("       {line}\n"));
         }
@@ -35,6 +35,6 @@ impl Steps {
 
     /// Ends the present step.
     pub fn done(&self) {
-        self.tell(&format!("done in {}", span(self.begun.elapsed())).dim());
+        self.report(&format!("done in {}", span(self.begun.elapsed())).dim());
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Story<'a> {
     ///
     /// # Errors
     /// With the first thing that did not go as it should.
-    pub fn tell(&mut self) -> Result<(), Failure> {
+    pub fn report(&mut self) -> Result<(), Failure> {
         self.start_nodes()?;
         self.create()?;
         self.attach()?;
@@ -100,11 +100,11 @@ impl<'a> Story<'a> {
         self.steps.begin("Start three nodes, each a process with a disk of its own");
         let cluster = self.cluster.insert(Cluster::prepare(&self.scratch)?);
         cluster.start(self.interrupt)?;
-        self.steps.tell(&format!("scratch directory {}", self.scratch.display()));
+        self.steps.report(&format!("scratch directory {}", self.scratch.display()));
         for (index, node) in cluster.nodes.iter().enumerate() {
             let role = if index == 0 { ", the coordinator's node" } else { "" };
             let pid = node.pid().map_or_else(String::new, |pid| pid.to_string());
-            self.steps.tell(&format!("{} pid {pid}{role}", node.name.bold()));
+            self.steps.report(&format!("{} pid {pid}{role}", node.name.bold()));
         }
         self.steps.done();
         Ok(())
@@ -122,8 +122,12 @@ impl<'a> Story<'a> {
             .iter()
             .map(|replica| format!("{}:{}", replica.node.name, replica.disk))
             .collect();
-        self.steps.tell(&format!("on {}; protocol {:?}", places.join(", "), answer.plan.protocol));
-        self.steps.tell("a new volume reads as zeroes: nothing has to be copied first");
+        self.steps.report(&format!(
+            "on {}; protocol {:?}",
+            places.join(", "),
+            answer.plan.protocol
+        ));
+        self.steps.report("a new volume reads as zeroes: nothing has to be copied first");
         self.steps.done();
         Ok(())
     }
@@ -134,18 +138,18 @@ impl<'a> Story<'a> {
         self.access = Some(access.clone());
         match &access {
             Access::Device { path, kind } => {
-                self.steps.tell(&format!("block device {} ({kind})", path.display()));
+                self.steps.report(&format!("block device {} ({kind})", path.display()));
             }
             Access::Nbd { uri, .. } => {
-                self.steps.tell(&format!("{}; served over NBD instead:", self.why_no_device()));
-                self.steps.tell(uri);
-                self.steps.tell("no filesystem then: files are written to it one after another");
+                self.steps.report(&format!("{}; served over NBD instead:", self.why_no_device()));
+                self.steps.report(uri);
+                self.steps.report("no filesystem then: files are written to it one after another");
             }
         }
         if let Some(filesystem) = volume::format(&access)? {
-            self.steps.tell(&format!("{filesystem} on {}", self.point().display()));
+            self.steps.report(&format!("{filesystem} on {}", self.point().display()));
             if filesystem != "xfs" {
-                self.steps.tell("mkfs.xfs is not installed (package xfsprogs)");
+                self.steps.report("mkfs.xfs is not installed (package xfsprogs)");
             }
         }
         self.store = Some(volume::open(&access, &self.point())?);
@@ -179,7 +183,7 @@ impl<'a> Story<'a> {
 
     fn report_copy(&self, tally: &CopyTally, time: Duration) {
         let speed = u128::from(tally.bytes) * 1000 / time.as_millis().max(1);
-        self.steps.tell(&format!(
+        self.steps.report(&format!(
             "{} files, {} copied and made durable on three replicas, {}",
             tally.copied.len(),
             size(tally.bytes),
@@ -227,7 +231,7 @@ impl<'a> Story<'a> {
         volume: &VolumeStatus,
     ) -> Result<(), Failure> {
         no_error(load)?;
-        self.steps.tell(&format!(
+        self.steps.report(&format!(
             "input and output went on: {} files ({}) and {} durable writes of 64K ({}) since then",
             copied.copied.len(),
             size(copied.bytes),
@@ -235,9 +239,9 @@ impl<'a> Story<'a> {
             size(load.bytes()),
         ));
         self.steps
-            .tell(&format!("no error; the longest wait of a write was {}", span(load.longest)));
+            .report(&format!("no error; the longest wait of a write was {}", span(load.longest)));
         let reason = volume.reason.clone().unwrap_or_default();
-        self.steps.tell(&format!("{} {reason}", output::volume::summary(volume).warning()));
+        self.steps.report(&format!("{} {reason}", output::volume::summary(volume).warning()));
         Ok(())
     }
 
@@ -257,20 +261,22 @@ impl<'a> Story<'a> {
         });
         drop(bar);
         let volume = volume?;
-        self.steps.tell(&seen.report(start.elapsed()));
+        self.steps.report(&seen.report(start.elapsed()));
         if let Some(load) = self.load.take() {
             let tally = load.take();
             drop(load);
             no_error(&tally)?;
-            self.steps.tell(&format!(
+            self.steps.report(&format!(
                 "meanwhile {} more durable writes ({}), the longest took {}",
                 tally.writes,
                 size(tally.bytes()),
                 span(tally.longest),
             ));
         }
-        self.steps
-            .tell(&format!("{} every replica is in-sync", output::volume::summary(&volume).good()));
+        self.steps.report(&format!(
+            "{} every replica is in-sync",
+            output::volume::summary(&volume).good()
+        ));
         self.steps.done();
         Ok(())
     }
@@ -290,7 +296,7 @@ impl<'a> Story<'a> {
         let paths = paths?;
         for path in &paths {
             let held = size(allocated(path));
-            self.steps.tell(&format!("{} holds {held}", path.display()));
+            self.steps.report(&format!("{} holds {held}", path.display()));
         }
         let verdict = compare(&paths, evenkeel_format::DATA_OFFSET, self.volume)
             .map_err(|error| Failure::new("cannot read the replicas", error))?;
@@ -307,7 +313,7 @@ impl<'a> Story<'a> {
             )
             .advise("this is a bug: please report it with the output of this run"));
         }
-        self.steps.tell(&format!(
+        self.steps.report(&format!(
             "{} {} of data in each, and zeroes everywhere else",
             "identical:".good(),
             size(verdict.read),
@@ -330,7 +336,7 @@ impl<'a> Story<'a> {
             )
             .advise("this is a bug: please report it with the output of this run"));
         }
-        self.steps.tell(&format!("{} {} files", "all the same:".good(), copied.len()));
+        self.steps.report(&format!("{} {} files", "all the same:".good(), copied.len()));
         self.copied = copied;
         self.steps.done();
         Ok(())
@@ -456,7 +462,7 @@ fn copy_and_kill(
     let second = copy::copy(store, after, interrupt, |_| {
         if !std::mem::replace(&mut killed, true) {
             victim.kill()?;
-            steps.tell(&format!("kill -9 {pid}"));
+            steps.report(&format!("kill -9 {pid}"));
         }
         Ok(())
     })?;

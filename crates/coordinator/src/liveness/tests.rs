@@ -17,8 +17,8 @@ struct Bench {
 impl Bench {
     fn with_beta(is_shared: bool) -> Self {
         let mut liveness = Liveness::new(EXPIRY, is_shared, at(0), Default::default());
-        liveness.heard("alpha", at(0));
-        liveness.heard("beta", at(0));
+        liveness.saw("alpha", at(0));
+        liveness.saw("beta", at(0));
         Self { liveness, stored: BTreeMap::new(), now: 0, commits: 0 }
     }
 
@@ -42,7 +42,7 @@ impl Bench {
     fn listen(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.now += 1;
-            self.liveness.heard("alpha", at(self.now));
+            self.liveness.saw("alpha", at(self.now));
             self.liveness.store_answered();
             self.save();
         }
@@ -74,7 +74,7 @@ fn a_node_is_dead_when_it_was_silent_for_the_expiry() {
     assert!(!bench.may_live("beta"));
     assert!(bench.may_live("alpha"));
     assert!(bench.stored.contains_key("beta"));
-    bench.liveness.heard("beta", at(bench.now));
+    bench.liveness.saw("beta", at(bench.now));
     assert!(bench.may_live("beta"));
     bench.listen(1);
     assert!(!bench.stored.contains_key("beta"), "it is not silent any more");
@@ -93,7 +93,7 @@ fn what_was_counted_outlives_restarts_and_each_gives_time_to_be_heard() {
     assert!(!bench.may_live("beta"));
     bench.restart();
     assert!(bench.may_live("beta"));
-    bench.liveness.heard("beta", at(bench.now));
+    bench.liveness.saw("beta", at(bench.now));
     bench.listen(9);
     assert!(bench.may_live("beta"), "it has its whole time again");
 }
@@ -119,8 +119,8 @@ fn after_the_coordinator_stood_still_no_node_is_called_alive_before_it_was_heard
     bench.now += 60;
     assert!(bench.may_live("beta"));
     assert!(!bench.liveness.is_alive("alpha") && !bench.liveness.is_alive("beta"));
-    bench.liveness.heard("alpha", at(bench.now));
-    bench.liveness.heard("beta", at(bench.now));
+    bench.liveness.saw("alpha", at(bench.now));
+    bench.liveness.saw("beta", at(bench.now));
     assert!(!bench.liveness.is_alive("beta"), "it may have sent that long ago");
     assert_eq!(bench.liveness.last_proved("beta"), Some(at(0)));
     bench.listen(1);
@@ -129,7 +129,7 @@ fn after_the_coordinator_stood_still_no_node_is_called_alive_before_it_was_heard
     bench.listen(9);
     assert!(!bench.may_live("beta") && !bench.liveness.is_alive("beta"));
     // It has come back.
-    bench.liveness.heard("beta", at(bench.now));
+    bench.liveness.saw("beta", at(bench.now));
     assert!(bench.liveness.is_alive("beta"));
 }
 
@@ -140,14 +140,14 @@ fn what_is_heard_once_after_each_pause_is_no_proof() {
     let mut bench = Bench::with_beta(false);
     for _ in 0..2 {
         bench.now += 60;
-        bench.liveness.heard("beta", at(bench.now));
-        bench.liveness.heard("gamma", at(bench.now));
+        bench.liveness.saw("beta", at(bench.now));
+        bench.liveness.saw("gamma", at(bench.now));
         assert!(bench.may_live("beta") && !bench.liveness.is_alive("beta"));
         assert_eq!(bench.liveness.last_proved("gamma"), None);
     }
     // What comes later was not waiting.
     bench.now += 3;
-    bench.liveness.heard("gamma", at(bench.now));
+    bench.liveness.saw("gamma", at(bench.now));
     assert!(bench.liveness.is_alive("gamma") && !bench.liveness.is_alive("beta"));
 }
 
@@ -165,15 +165,15 @@ fn nothing_is_saved_while_all_are_heard_or_dead() {
     let mut bench = Bench::with_beta(false);
     for _ in 0..5 {
         bench.now += 1;
-        bench.liveness.heard("alpha", at(bench.now));
-        bench.liveness.heard("beta", at(bench.now));
+        bench.liveness.saw("alpha", at(bench.now));
+        bench.liveness.saw("beta", at(bench.now));
         assert_eq!(bench.save(), Saving::default());
     }
     bench.listen(11);
     let stored: Vec<_> = bench.stored.iter().map(|(n, e)| (n.as_str(), e.milliseconds)).collect();
     assert_eq!(stored, [("beta", 10_000)]);
     bench.now += 1;
-    bench.liveness.heard("alpha", at(bench.now));
+    bench.liveness.saw("alpha", at(bench.now));
     assert_eq!(bench.save(), Saving::default());
 }
 
@@ -188,7 +188,7 @@ fn where_others_may_hear_it_the_same_entry_must_have_stood() {
     let milliseconds = bench.stored["beta"].milliseconds;
     bench.put("beta", milliseconds);
     assert!(!bench.is_dead("beta"));
-    assert_eq!(bench.liveness.saving(&bench.stored).heard_elsewhere, ["beta"]);
+    assert_eq!(bench.liveness.saving(&bench.stored).seen_elsewhere, ["beta"]);
     bench.listen(9);
     assert!(bench.may_live("beta"), "it has its whole time again");
     bench.listen(3);

@@ -22,7 +22,7 @@ pub fn heartbeat(
     changes: u64,
 ) -> Done {
     clear_silence(transaction, node)?;
-    transaction.note(Note::Heard(node.to_owned()));
+    transaction.note(Note::Seen(node.to_owned()));
     let other = caller
         .and_then(|caller| transaction.memory.other(&caller.node.to_string(), transaction.now));
     if let Some(caller) = caller {

@@ -7,7 +7,7 @@ use crate::transaction::{Planned, Transaction};
 use crate::{Answer, PlacedReplica, RemovedNode};
 
 /// The newest of them that the others are sent.
-const MAX_TOLD: usize = 1024;
+const MAX_REPORTED: usize = 1024;
 /// Most volumes that are changed, and most nodes that are removed, by one commit.
 const MAX_CHANGED: usize = 24;
 
@@ -84,7 +84,7 @@ pub fn removed_nodes(transaction: &mut Transaction<'_>) -> Planned<Vec<RemovedNo
         all.extend(transaction.json::<RemovedNode>(Space::Removed, &node)?);
     }
     all.sort_by_key(|removed| removed.at);
-    all.drain(..all.len().saturating_sub(MAX_TOLD));
+    all.drain(..all.len().saturating_sub(MAX_REPORTED));
     Ok(all)
 }
 

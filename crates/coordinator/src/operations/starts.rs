@@ -6,7 +6,7 @@ use evenkeel_core::Incarnation;
 
 use super::{Done, nodes, removal};
 use crate::memory::{Note, Speaker};
-use crate::starts::{Candidate, Heard, Present, Verdict};
+use crate::starts::{Candidate, LastSeen, Present, Verdict};
 use crate::store::Space;
 use crate::transaction::{Planned, Transaction};
 use crate::{Answer, Caller, NodeRecord, Registration, Request, StartId};
@@ -110,16 +110,16 @@ pub fn register(
     let candidate = candidate(registration);
     let verdict = match &present {
         Some(present) if !(is_this_daemon && memory.is_alone()) => {
-            let heard = heard(transaction, &node.id, candidate.incarnation)?;
-            present.judge(&candidate, heard)
+            let last_seen = last_seen(transaction, &node.id, candidate.incarnation)?;
+            present.judge(&candidate, last_seen)
         }
         _ => Verdict::Admitted,
     };
     if verdict != Verdict::Admitted {
         return not_admitted(transaction, verdict, registration, caller);
     }
-    let heard = match &present {
-        Some(present) if present.is(start_of(node)) => Note::Heard(node.id.clone()),
+    let last_seen = match &present {
+        Some(present) if present.is(start_of(node)) => Note::Seen(node.id.clone()),
         _ => Note::Began(node.id.clone()),
     };
     let next = present.unwrap_or_default().admit(&candidate);
@@ -130,7 +130,7 @@ pub fn register(
     }
     nodes::clear_silence(transaction, &node.id)?;
     transaction.note(Note::Admitted(candidate.incarnation));
-    transaction.note(heard);
+    transaction.note(last_seen);
     if let Some(caller) = caller {
         transaction.note(Note::Speaks { node: node.id.clone(), by: Speaker::of(caller) });
     }
@@ -140,14 +140,14 @@ pub fn register(
 }
 
 /// Whether the present start of a node was heard since another one asked first.
-fn heard(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<Heard> {
+fn last_seen(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) -> Planned<LastSeen> {
     let memory = transaction.memory;
     let asked = memory.asked(incarnation).unwrap_or(transaction.now.steady);
     let last = memory.liveness.last_seen(node);
     Ok(match last {
-        _ if !transaction.may_live(node)? => Heard::Silent,
-        Some(last) if last.steady > asked + ON_ITS_WAY => Heard::Since,
-        _ => Heard::Before,
+        _ if !transaction.may_live(node)? => LastSeen::Silent,
+        Some(last) if last.steady > asked + ON_ITS_WAY => LastSeen::Since,
+        _ => LastSeen::Before,
     })
 }
 

@@ -15,8 +15,11 @@ fn present(incarnation: u64, before: &[u64]) -> Present {
 
 #[test]
 fn the_present_start_may_always_register_again() {
-    for heard in [Heard::Silent, Heard::Before, Heard::Since] {
-        assert_eq!(present(2, &[1]).judge(&candidate(2, &[1], false), heard), Verdict::Admitted);
+    for last_seen in [LastSeen::Silent, LastSeen::Before, LastSeen::Since] {
+        assert_eq!(
+            present(2, &[1]).judge(&candidate(2, &[1], false), last_seen),
+            Verdict::Admitted
+        );
     }
 }
 
@@ -24,53 +27,53 @@ fn the_present_start_may_always_register_again() {
 fn a_successor_waits_for_a_goodbye_a_proof_or_silence() {
     let last = present(1, &[]);
     let next = candidate(2, &[1], false);
-    assert_eq!(last.judge(&next, Heard::Before), Verdict::Waits);
-    assert_eq!(last.judge(&next, Heard::Silent), Verdict::Admitted);
-    assert_eq!(last.judge(&candidate(2, &[1], true), Heard::Before), Verdict::Admitted);
-    assert_eq!(last.leave(1).unwrap().judge(&next, Heard::Before), Verdict::Admitted);
+    assert_eq!(last.judge(&next, LastSeen::Before), Verdict::Waits);
+    assert_eq!(last.judge(&next, LastSeen::Silent), Verdict::Admitted);
+    assert_eq!(last.judge(&candidate(2, &[1], true), LastSeen::Before), Verdict::Admitted);
+    assert_eq!(last.leave(1).unwrap().judge(&next, LastSeen::Before), Verdict::Admitted);
     assert_eq!(last.leave(7), None);
 }
 
 #[test]
 fn a_proof_counts_for_the_start_that_it_is_about_only() {
     let other = present(5, &[1]);
-    assert_eq!(other.judge(&candidate(2, &[1], true), Heard::Before), Verdict::Waits);
-    assert_eq!(other.judge(&candidate(2, &[1], true), Heard::Since), Verdict::Copy);
+    assert_eq!(other.judge(&candidate(2, &[1], true), LastSeen::Before), Verdict::Waits);
+    assert_eq!(other.judge(&candidate(2, &[1], true), LastSeen::Since), Verdict::Copy);
 }
 
 #[test]
 fn a_copy_is_refused_for_good_with_all_that_follow_it() {
     let original = present(1, &[]);
-    assert_eq!(original.judge(&candidate(2, &[1], false), Heard::Since), Verdict::Copy);
+    assert_eq!(original.judge(&candidate(2, &[1], false), LastSeen::Since), Verdict::Copy);
     let original = original.note_copy(2);
-    for heard in [Heard::Silent, Heard::Before] {
-        assert_eq!(original.judge(&candidate(2, &[1], false), heard), Verdict::Copy);
-        assert_eq!(original.judge(&candidate(3, &[2, 1], true), heard), Verdict::Copy);
+    for last_seen in [LastSeen::Silent, LastSeen::Before] {
+        assert_eq!(original.judge(&candidate(2, &[1], false), last_seen), Verdict::Copy);
+        assert_eq!(original.judge(&candidate(3, &[2, 1], true), last_seen), Verdict::Copy);
     }
     assert_eq!(
-        original.leave(1).unwrap().judge(&candidate(3, &[2], true), Heard::Before),
+        original.leave(1).unwrap().judge(&candidate(3, &[2], true), LastSeen::Before),
         Verdict::Copy
     );
-    assert_eq!(original.judge(&candidate(4, &[1], true), Heard::Before), Verdict::Admitted);
+    assert_eq!(original.judge(&candidate(4, &[1], true), LastSeen::Before), Verdict::Admitted);
 }
 
 #[test]
 fn an_operator_may_choose_the_copy_once_the_original_is_silent() {
     let original = present(1, &[]).note_copy(2);
     let chosen = Candidate { is_chosen: true, ..candidate(2, &[1], false) };
-    assert_eq!(original.judge(&chosen, Heard::Since), Verdict::Copy);
-    assert_eq!(original.judge(&chosen, Heard::Before), Verdict::Waits);
-    assert_eq!(original.judge(&chosen, Heard::Silent), Verdict::Admitted);
+    assert_eq!(original.judge(&chosen, LastSeen::Since), Verdict::Copy);
+    assert_eq!(original.judge(&chosen, LastSeen::Before), Verdict::Waits);
+    assert_eq!(original.judge(&chosen, LastSeen::Silent), Verdict::Admitted);
     let now = original.admit(&chosen);
-    assert_eq!(now.judge(&candidate(3, &[2], true), Heard::Before), Verdict::Admitted);
-    assert_eq!(now.judge(&candidate(1, &[], false), Heard::Silent), Verdict::Superseded);
+    assert_eq!(now.judge(&candidate(3, &[2], true), LastSeen::Before), Verdict::Admitted);
+    assert_eq!(now.judge(&candidate(1, &[], false), LastSeen::Silent), Verdict::Superseded);
 }
 
 #[test]
 fn a_superseded_start_stays_so_however_silent_its_successor_is() {
     let next = present(2, &[1]);
-    for heard in [Heard::Silent, Heard::Before, Heard::Since] {
-        assert_eq!(next.judge(&candidate(1, &[], false), heard), Verdict::Superseded);
+    for last_seen in [LastSeen::Silent, LastSeen::Before, LastSeen::Since] {
+        assert_eq!(next.judge(&candidate(1, &[], false), last_seen), Verdict::Superseded);
     }
 }
 
@@ -143,13 +146,13 @@ impl World {
 
     fn register(&mut self, at: usize) -> Result<(), TestCaseError> {
         let Some(candidate) = self.machines[at].running.clone() else { return Ok(()) };
-        let heard = match self.asked.get(&candidate.incarnation) {
-            _ if self.silent || self.present == Present::default() => Heard::Silent,
-            Some(true) => Heard::Since,
-            _ => Heard::Before,
+        let last_seen = match self.asked.get(&candidate.incarnation) {
+            _ if self.silent || self.present == Present::default() => LastSeen::Silent,
+            Some(true) => LastSeen::Since,
+            _ => LastSeen::Before,
         };
         self.asked.entry(candidate.incarnation).or_insert(false);
-        match self.present.judge(&candidate, heard) {
+        match self.present.judge(&candidate, last_seen) {
             Verdict::Admitted => {
                 let is_new = self.present.incarnation != candidate.incarnation;
                 let present = self.present.incarnation;
@@ -210,13 +213,13 @@ fn of_more_copies_than_are_remembered_none_is_admitted() {
         present = present.note_copy(copy);
     }
     for copy in 1..=41 {
-        assert_eq!(present.judge(&candidate(copy, Vec::new()), Heard::Silent), Verdict::Copy);
+        assert_eq!(present.judge(&candidate(copy, Vec::new()), LastSeen::Silent), Verdict::Copy);
     }
     let chosen = Candidate { is_chosen: true, ..candidate(40, Vec::new()) };
-    assert_eq!(present.judge(&chosen, Heard::Silent), Verdict::Admitted);
+    assert_eq!(present.judge(&chosen, LastSeen::Silent), Verdict::Admitted);
     let next = candidate(1001, vec![1000]);
-    assert_eq!(present.judge(&next, Heard::Silent), Verdict::Admitted);
-    assert_eq!(present.judge(&next, Heard::Before), Verdict::Waits);
+    assert_eq!(present.judge(&next, LastSeen::Silent), Verdict::Admitted);
+    assert_eq!(present.judge(&next, LastSeen::Before), Verdict::Waits);
 }
 
 proptest! {

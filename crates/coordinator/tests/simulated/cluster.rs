@@ -61,7 +61,7 @@ pub struct Cluster {
     /// Chosen by the seed: how bad it is.
     pub faults: Faults,
     /// Whether each commit is printed.
-    is_told: bool,
+    is_reported: bool,
     pub sabotage: Sabotage,
 }
 
@@ -88,7 +88,7 @@ impl Cluster {
             backup: None,
             counts: BTreeMap::new(),
             faults,
-            is_told: std::env::var_os("EVENKEEL_COORDINATOR_SEED").is_some(),
+            is_reported: std::env::var_os("EVENKEEL_COORDINATOR_SEED").is_some(),
             sabotage,
         };
         for number in 0..COORDINATORS {
@@ -154,7 +154,7 @@ impl Cluster {
     pub fn put_back(&mut self) {
         let Some(values) = self.backup.clone() else { return };
         self.count("older stores put back");
-        if self.is_told {
+        if self.is_reported {
             println!("{} an older store is put back", self.now);
         }
         self.oracles.put_back(&values);
@@ -294,8 +294,8 @@ impl Cluster {
             };
             if let Some(node) = node {
                 // What counts was read or committed since.
-                let heard = self.oracles.heard.entry(node.clone()).or_default();
-                *heard = running.asked_at.max(*heard);
+                let seen = self.oracles.seen.entry(node.clone()).or_default();
+                *seen = running.asked_at.max(*seen);
             }
             self.count(crate::nodes::kind(answer));
         }
@@ -310,7 +310,7 @@ impl Cluster {
 
     fn judge(&mut self) -> Result<(), Violation> {
         for applied in self.store.take_applied() {
-            if self.is_told {
+            if self.is_reported {
                 println!("{} {applied}", self.now);
             }
             self.oracles.applied(&applied, self.now)?;

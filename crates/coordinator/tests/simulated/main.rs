@@ -119,8 +119,8 @@ fn what_coordinators_do_at_once_is_as_if_each_were_alone() {
 /// The same seed tells the same story.
 #[test]
 fn a_seed_is_reproducible() {
-    let told = |seed| run(seed, Sabotage::Nothing).expect("it holds");
-    assert_eq!(told(3), told(3));
+    let reported = |seed| run(seed, Sabotage::Nothing).expect("it holds");
+    assert_eq!(reported(3), reported(3));
 }
 
 /// Each rule that is taken away is missed by an oracle.

@@ -22,7 +22,7 @@ pub type Violation = (&'static str, String);
 #[derive(Debug, Default)]
 pub struct Oracles {
     /// When a node asked last that was answered as heard, in milliseconds.
-    pub heard: BTreeMap<String, u64>,
+    pub seen: BTreeMap<String, u64>,
     views: BTreeMap<(String, u128, u64), Vec<u8>>,
     ever: BTreeSet<(Space, String)>,
     placed: BTreeSet<(String, String)>,
@@ -85,7 +85,7 @@ impl Oracles {
     pub fn put_back(&mut self, values: &Values) {
         self.forgotten.extend(self.since_backup.clone());
         self.ordered = self.ordered_then.clone();
-        self.heard.clear();
+        self.seen.clear();
         for removed in self.removed.keys() {
             for (volume, entry) in all(values, Space::Volumes) {
                 let view = view(values, volume).expect("each has one");
@@ -298,9 +298,9 @@ impl Oracles {
     }
 
     fn must_be_silent(&self, node: &str, now: u64, what: &str) -> Result<(), Violation> {
-        match self.heard.get(node) {
-            Some(heard) if now.saturating_sub(*heard) < MIN_SILENCE => {
-                let ago = now - heard;
+        match self.seen.get(node) {
+            Some(seen) if now.saturating_sub(*seen) < MIN_SILENCE => {
+                let ago = now - seen;
                 Err(("deaths", format!("{what}, and node {node} was heard {ago} ms ago")))
             }
             _ => Ok(()),

@@ -40,7 +40,7 @@ pub enum Refusal {
     /// Neither a replica was found, nor does the coordinator know it.
     NothingFound,
     /// There are several branches, and nobody chose one of them.
-    WrittenApart,
+    Diverged,
     /// It is attached somewhere.
     Attached,
     /// In-sync or rebuilding replicas were not found, or what was found is an older copy of them.

@@ -94,7 +94,7 @@ fn branches_need_a_choice_and_nothing_is_refused() {
     let base = view([InSync, InSync, Stale]);
     let alone = |id: u128, mark: u128| begun(&base, &[disk(id, &base)], mark);
     let disks = [disk(1, &alone(1, 20)), disk(2, &alone(2, 21))];
-    assert_eq!(decide(&disks, None, None, true), Err(Refusal::WrittenApart));
+    assert_eq!(decide(&disks, None, None, true), Err(Refusal::Diverged));
     let Ok(Decision::Begin(kept)) = decide(&disks, None, Some(1), false) else { panic!() };
     let states: Vec<_> = kept.mirrors[0].replicas.iter().map(|record| record.state).collect();
     assert_eq!(states, [Stale, InSync, Stale]);

@@ -1,7 +1,7 @@
 //! Changes of the view: what is asked of the coordinator, and what follows for everything when it
 //! has committed a view.
 
-use super::membership::Lacking;
+use super::membership::OutOfSync;
 use super::membership::peer::Peer;
 use super::views::edits::Edit;
 use super::views::{Answer, Installed, Newest};
@@ -57,8 +57,8 @@ impl<P: Payload> Informed<P> {
 
     /// Starts the next call to the coordinator, if one is wanted.
     pub(super) fn advance_change(&mut self, cx: &mut Context<'_, P>) {
-        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
-        let done = self.views.advance(cx, &mut self.membership, lacking);
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.io.out_of_sync(mirror);
+        let done = self.views.advance(cx, &mut self.membership, out_of_sync);
         let (io, lower) = &mut self.io();
         done.into_iter().for_each(|pending| io.edit_done(cx, lower, pending));
         self.views.settle(cx, &mut self.membership);
@@ -142,9 +142,9 @@ impl<P: Payload> Informed<P> {
         self.views.keep_completed(&self.membership);
         self.scrub.follow_view();
         self.views.begin_adoption(cx.now);
-        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.io.out_of_sync(mirror);
         let mut mirrors = 0..self.membership.mirrors().len();
-        if mirrors.any(|mirror| self.membership.has_lost_everywhere(mirror, lacking)) {
+        if mirrors.any(|mirror| self.membership.has_lost_everywhere(mirror, out_of_sync)) {
             // The only one left failed an acknowledged write while this view was on its way.
             return self.end(cx, EndReason::LostWrites);
         }

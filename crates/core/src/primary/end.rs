@@ -44,7 +44,7 @@ impl EndReason {
             | Self::Unconfirmed(_)
             | Self::NotReached(_)
             | Self::TooManyPrimaries
-            | Self::PredecessorLives
+            | Self::PredecessorAlive
             | Self::CoordinatorBehind => RequestError::Detached,
         }
     }

@@ -97,7 +97,7 @@ impl<P: Payload> Informed<P> {
     #[inline]
     fn advance(&mut self, cx: &mut Context<'_, P>) {
         let (io, lower) = &mut self.io();
-        io.tell_finished(cx, lower);
+        io.report_finished(cx, lower);
         self.advance_change(cx);
         let (io, lower) = &mut self.io();
         io.place_reads(cx, lower);
@@ -105,7 +105,7 @@ impl<P: Payload> Informed<P> {
         self.advance_check(cx);
         let (io, lower) = &mut self.io();
         io.advance_cluster_locks(cx, lower);
-        io.tell_drained(cx);
+        io.report_drained(cx);
         self.advance_detach(cx);
         let (scrub, io, lower) = &mut self.rooms();
         scrub.take_findings(io, lower);

@@ -250,7 +250,7 @@ pub enum EndReason {
     /// It could not start: as many primaries run the volume as it has slots.
     TooManyPrimaries,
     /// It could not start: replicas go on answering an earlier primary of the same node.
-    PredecessorLives,
+    PredecessorAlive,
     /// See [`RequestError::LostWrites`].
     LostWrites,
 }
@@ -403,7 +403,7 @@ pub struct PeerStatus {
     pub connected: bool,
     /// It answers, and is not used: its node restarted, and it may lack acknowledged writes that
     /// another in-sync replica has, which does not answer (W5).
-    pub may_lack: bool,
+    pub may_be_out_of_sync: bool,
     /// Operations that it has not answered.
     pub outstanding: usize,
     /// Age of the oldest of them.

@@ -5,7 +5,7 @@ use super::{Context, Informed, Note, Phase, PrimaryEffect};
 use crate::ids::*;
 use crate::message::{Message, Opener, ReplicaReport};
 use crate::payload::Payload;
-use crate::primary::membership::Lacking;
+use crate::primary::membership::OutOfSync;
 use crate::primary::membership::peer::{Peer, Session, SessionEnd};
 use crate::primary::views::edits::Edit;
 use crate::time::Instant;
@@ -97,7 +97,7 @@ impl<P: Payload> Informed<P> {
             gathering.reported(replica, report);
             return self.views.ask_to_confirm(cx, &self.membership, replica);
         }
-        self.views.hear_of(report.generation);
+        self.views.learn_of(report.generation);
         if is_too_large {
             // It can't adopt a view by which it would become smaller, nor take part without.
             let (state, cause) = (ReplicaState::Faulty, Cause::TooLarge);
@@ -164,8 +164,8 @@ impl<P: Payload> Informed<P> {
         incarnation: Incarnation,
     ) {
         let is_stale_clone = self.views.is_stale_clone(&self.membership, replica);
-        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
-        if self.membership.has_sound_other(mirror, replica, lacking) {
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.io.out_of_sync(mirror);
+        if self.membership.has_sound_other(mirror, replica, out_of_sync) {
             let cause = if is_stale_clone { Cause::StaleClone } else { Cause::Restarted };
             return self.views.wants_to_leave(replica, cause);
         }
@@ -188,8 +188,8 @@ impl<P: Payload> Informed<P> {
             return self.views.edit(Edit::Renew { replica, incarnation });
         }
         self.membership.known_mut(replica).into_iter().for_each(|peer| peer.disk_mut().lose());
-        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
-        if self.membership.has_lost_everywhere(mirror, lacking) {
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.io.out_of_sync(mirror);
+        if self.membership.has_lost_everywhere(mirror, out_of_sync) {
             self.end(cx, crate::primary::EndReason::LostWrites);
         }
     }

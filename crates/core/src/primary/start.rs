@@ -119,7 +119,7 @@ impl Attach<'_> {
             let old = self.views.stale_clone(self.peers);
             return ControlFlow::Break(old.map_or(EndReason::NoData, EndReason::StaleClone));
         }
-        if self.views.hears_predecessor(&cx.config, self.gathering) {
+        if self.views.predecessor_was_seen(&cx.config, self.gathering) {
             return self.await_predecessor(cx);
         }
         if self.views.must_join(cx, self.gathering) {
@@ -136,7 +136,7 @@ impl Attach<'_> {
     /// answered longer lives.
     fn await_predecessor<P>(&mut self, cx: &mut Context<'_, P>) -> Flow {
         let patience = cx.config.settings.deadline + self.views.lease().honoured() * 2;
-        self.ask_again_for(cx, patience, EndReason::PredecessorLives)
+        self.ask_again_for(cx, patience, EndReason::PredecessorAlive)
     }
 
     /// Has a view committed that names this primary beside the others. It has to reach every
@@ -150,7 +150,9 @@ impl Attach<'_> {
         match self.views.joining_view(&cx.config, self.peers) {
             Ok(next) => self.views.call_swap(cx, self.peers, next),
             // Perhaps they are all dead: no replica knows of the view yet.
-            Err(_) if !self.views.hears_others(&cx.config, self.gathering) => self.ask_again(cx),
+            Err(_) if !self.views.others_were_seen(&cx.config, self.gathering) => {
+                self.ask_again(cx)
+            }
             Err(_) => return ControlFlow::Break(EndReason::TooManyPrimaries),
         }
         ControlFlow::Continue(())

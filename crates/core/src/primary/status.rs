@@ -1,6 +1,6 @@
 //! The replicas that a view names, and what a primary tells of them.
 
-use super::membership::Lacking;
+use super::membership::OutOfSync;
 use super::membership::peer::{Peer, Session};
 use super::views::Grounds;
 use super::{Informed, PeerStatus, Phase, Primary, PrimaryConfig, PrimaryStatus, State};
@@ -89,13 +89,13 @@ impl<P: Payload> Informed<P> {
         let is_rebuilding = self.views.state_of(replica) == Some(ReplicaState::Rebuilding);
         let is_awaited = self.views.state_of(replica) == Some(ReplicaState::Stale)
             && matches!((&self.phase, peer.session()), (Phase::Serving, Session::Down));
-        let lacking: Lacking<'_> = &|mirror| self.io.lacking(mirror);
-        let grounds = Grounds { me: config.id, peers: &self.membership, lacking };
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.io.out_of_sync(mirror);
+        let grounds = Grounds { me: config.id, peers: &self.membership, out_of_sync };
         Some(PeerStatus {
             replica,
             leaving: self.views.leaving(grounds, replica),
             connected: peer.is_ready(),
-            may_lack: peer.disk().is_lost() && peer.open_link().is_some(),
+            may_be_out_of_sync: peer.disk().is_lost() && peer.open_link().is_some(),
             outstanding,
             oldest,
             retry_in: is_awaited.then(|| peer.retry_at().since(now)),

@@ -134,7 +134,7 @@ impl<P: Payload> Unread<P> {
                 self.asking.call_read(cx);
             }
         }
-        self.io.tell_drained(cx);
+        self.io.report_drained(cx);
         State::Unread(self)
     }
 

@@ -24,7 +24,7 @@ impl<P: Payload> Replica<P> {
         self.sessions.knows(adopter, generation);
         if turn == Turn::Now && self.views.is_adopted(&view) {
             self.sessions.confirm(cx, &self.views, link, Message::Adopted { generation }, None);
-            self.sessions.tell_cluster_locks_to(cx, &self.views, link);
+            self.sessions.report_cluster_locks_to(cx, &self.views, link);
         } else if turn == Turn::Now {
             self.views.begin(view, adopter, link);
             let (rebuilds, below) = &mut self.rebuilds();
@@ -40,7 +40,7 @@ impl<P: Payload> Replica<P> {
         if self.views.is_draining() && self.data.is_idle() {
             let until = self.sessions.fenced_until(&self.views, cx.now);
             self.views.fence_until(until);
-            self.sessions.tell_fenced(cx, &self.views);
+            self.sessions.report_fenced(cx, &self.views);
         }
         if self.views.is_fencing() {
             let until = self.sessions.fenced_until(&self.views, cx.now);

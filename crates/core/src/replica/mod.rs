@@ -178,7 +178,7 @@ impl<P: Payload> Replica<P> {
     #[must_use]
     pub fn is_to_be_copied(&self, offset: u64) -> bool {
         let block = self.log.blocks(offset, 1);
-        self.views.lacks_all() && self.rebuilds.is_to_be_copied(&block)
+        self.views.is_all_out_of_sync() && self.rebuilds.is_to_be_copied(&block)
     }
 
     /// The view that it has adopted.

@@ -304,9 +304,9 @@ impl Cluster {
     }
 
     /// Whether a primary says of a replica that it answers and may lack acknowledged writes.
-    pub fn may_lack(&self, primary: usize, id: ReplicaId) -> bool {
+    pub fn may_be_out_of_sync(&self, primary: usize, id: ReplicaId) -> bool {
         let status = self.primaries[primary].status(self.now);
-        status.replicas.iter().any(|peer| peer.replica == id && peer.may_lack)
+        status.replicas.iter().any(|peer| peer.replica == id && peer.may_be_out_of_sync)
     }
 
     /// As what a replica is to leave, if this primary says so.

@@ -31,7 +31,7 @@ pub struct Failures(Vec<Counted>);
 struct Counted {
     failure: Failure,
     /// When it was last told, and how many there were then.
-    told: (Instant, u64),
+    reported: (Instant, u64),
 }
 
 impl Failures {
@@ -52,24 +52,25 @@ impl Failures {
         if let Some(counted) = self.0.iter_mut().find(is_same) {
             counted.failure.count += 1;
             counted.failure.last = last;
-            let is_due = now.since(counted.told.0) >= PAUSE;
-            return is_due.then(|| counted.tell(now));
+            let is_due = now.since(counted.reported.0) >= PAUSE;
+            return is_due.then(|| counted.report(now));
         }
         let failure = Failure { kind, error, count: 1, first: last, last };
-        self.0.push(Counted { failure, told: (now, 1) });
+        self.0.push(Counted { failure, reported: (now, 1) });
         Some(failure)
     }
 
     /// Those of which more have come than were told.
-    pub(crate) fn untold(&mut self, now: Instant) -> Vec<Failure> {
-        let untold = self.0.iter_mut().filter(|counted| counted.failure.count > counted.told.1);
-        untold.map(|counted| counted.tell(now)).collect()
+    pub(crate) fn unreported(&mut self, now: Instant) -> Vec<Failure> {
+        let unreported =
+            self.0.iter_mut().filter(|counted| counted.failure.count > counted.reported.1);
+        unreported.map(|counted| counted.report(now)).collect()
     }
 }
 
 impl Counted {
-    fn tell(&mut self, now: Instant) -> Failure {
-        self.told = (now, self.failure.count);
+    fn report(&mut self, now: Instant) -> Failure {
+        self.reported = (now, self.failure.count);
         self.failure
     }
 }

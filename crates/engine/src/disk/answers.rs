@@ -103,7 +103,7 @@ impl Answers {
             }
         };
         let failed = Some((asked.kind(), reason));
-        Ended { ticket: Some(asked.ticket()), outcome: Err(failure.told()), failed }
+        Ended { ticket: Some(asked.ticket()), outcome: Err(failure.reported()), failed }
     }
 
     /// Checksums could not be written that nobody waits for: at this place of them.

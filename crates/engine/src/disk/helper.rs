@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use evenkeel_core::Extent;
 
-use super::room::RoomFailure;
+use super::space::SpaceFailure;
 use crate::ring::Key;
 
 /// What has been done, which the worker takes note of.
@@ -22,16 +22,16 @@ pub(crate) enum Done {
     /// Which parts of a range hold data: the answer to a disk action.
     Mapped { replica: Key, job: Key, extents: io::Result<Vec<Extent>> },
     /// A step of making room is written.
-    RoomMade { replica: Key, result: Result<(), RoomFailure> },
+    SpaceMade { replica: Key, result: Result<(), SpaceFailure> },
     /// A file is closed.
-    Closed { tell: Closed },
+    Closed { report: Closed },
 }
 
 /// Tells whoever awaits it that a file is closed.
 pub(crate) type Closed = Box<dyn FnOnce() + Send>;
 
 /// Tells the worker what has been done. It is called on threads of disks.
-pub(crate) type Teller = Arc<dyn Fn(Done) + Send + Sync>;
+pub(crate) type Reporter = Arc<dyn Fn(Done) + Send + Sync>;
 
 /// What is to be done.
 pub(super) type Task = Box<dyn FnOnce() -> Done + Send>;
@@ -47,23 +47,23 @@ impl Closer {
     ///
     /// # Errors
     /// If the system has no thread: then no worker starts.
-    pub(crate) fn start(teller: Teller) -> io::Result<Self> {
-        thread("closer", teller).map(Self)
+    pub(crate) fn start(reporter: Reporter) -> io::Result<Self> {
+        thread("closer", reporter).map(Self)
     }
 }
 
 /// A thread that carries out tasks until nobody can send any more.
-fn thread(name: &str, teller: Teller) -> io::Result<Sender<Task>> {
+fn thread(name: &str, reporter: Reporter) -> io::Result<Sender<Task>> {
     let (sender, tasks) = channel::<Task>();
-    let run = move || tasks.into_iter().for_each(|task| teller(task()));
+    let run = move || tasks.into_iter().for_each(|task| reporter(task()));
     std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
     Ok(sender)
 }
 
-fn close_on(thread: &Sender<Task>, file: impl Send + 'static, tell: Closed) {
+fn close_on(thread: &Sender<Task>, file: impl Send + 'static, report: Closed) {
     let task: Task = Box::new(move || {
         drop(file);
-        Done::Closed { tell }
+        Done::Closed { report }
     });
     // A thread lives as long as this end of its channel.
     let _ = thread.send(task);
@@ -71,7 +71,7 @@ fn close_on(thread: &Sender<Task>, file: impl Send + 'static, tell: Closed) {
 
 /// See the module's documentation.
 pub(crate) struct Helper {
-    teller: Teller,
+    reporter: Reporter,
     closer: Closer,
     /// `None`: nothing was needed yet.
     tasks: Option<Sender<Task>>,
@@ -79,14 +79,14 @@ pub(crate) struct Helper {
 
 impl Helper {
     /// One that answers by this teller.
-    pub(crate) fn new(teller: Teller, closer: Closer) -> Self {
-        Self { teller, closer, tasks: None }
+    pub(crate) fn new(reporter: Reporter, closer: Closer) -> Self {
+        Self { reporter, closer, tasks: None }
     }
 
     /// One whose tasks somebody else carries out.
     #[cfg(test)]
     pub(super) fn with_tasks(tasks: Sender<Task>) -> Self {
-        Self { teller: Arc::new(drop), closer: Closer(tasks.clone()), tasks: Some(tasks) }
+        Self { reporter: Arc::new(drop), closer: Closer(tasks.clone()), tasks: Some(tasks) }
     }
 
     /// Makes sure that there is a thread.
@@ -95,7 +95,7 @@ impl Helper {
     /// If the system has none.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         if self.tasks.is_none() {
-            self.tasks = Some(thread("disk-helper", self.teller.clone())?);
+            self.tasks = Some(thread("disk-helper", self.reporter.clone())?);
         }
         Ok(())
     }
@@ -109,13 +109,13 @@ impl Helper {
     }
 
     /// Closes a file, which waits for what the system still does with it, and has that told then.
-    pub(crate) fn close(mut self, file: impl Send + 'static, tell: Closed) {
+    pub(crate) fn close(mut self, file: impl Send + 'static, report: Closed) {
         // After all that was asked of the helper, if there is one.
         let thread = match self.prepare() {
             Ok(()) => self.tasks.as_ref().unwrap_or(&self.closer.0),
             Err(_) => &self.closer.0,
         };
-        close_on(thread, file, tell);
+        close_on(thread, file, report);
     }
 
     /// Closes a file because the worker ends: many are closed then, and no thread is begun for

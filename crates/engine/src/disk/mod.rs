@@ -15,9 +15,9 @@ mod helper;
 mod invariants;
 mod map;
 mod metadata;
-mod room;
 #[cfg(test)]
 mod simulation;
+mod space;
 mod superblocks;
 mod tables;
 #[cfg(test)]
@@ -43,11 +43,11 @@ pub use self::device::{flush, smallest_block};
 use self::filters::{Checksums, DataWrite, End, Request};
 use self::growth::Growth;
 use self::helper::Closed;
-pub(crate) use self::helper::{Closer, Done, Helper, Teller};
+pub(crate) use self::helper::{Closer, Done, Helper, Reporter};
 use self::map::Questions;
 pub use self::metadata::{Metadata, read_metadata};
-pub(crate) use self::room::{RoomFailure, RoomRequest};
-pub use self::room::{RoomStep, RoomTask};
+pub(crate) use self::space::{SpaceFailure, SpaceRequest};
+pub use self::space::{SpaceStep, SpaceTask};
 use self::superblocks::{Saved, Superblocks};
 pub use self::tables::Tables;
 use crate::counters::DiskCounters;
@@ -149,8 +149,8 @@ impl<I: Io> Disk<I> {
     }
 
     /// Closes the file and gives its lock up, before that is told. Nothing may be under way.
-    pub(crate) fn close(self, tell: Closed) {
-        self.helper.close(self.data.into_file(), tell);
+    pub(crate) fn close(self, report: Closed) {
+        self.helper.close(self.data.into_file(), report);
     }
 
     /// Closes the file because the worker ends, whatever is under way.

@@ -130,7 +130,7 @@ pub enum FrontendEvent {
         result: i32,
     },
     /// The control plane tells this front end something, by [`crate::Engine::tell_frontend`].
-    Told {
+    Reported {
         /// What, as the two have agreed.
         what: u64,
     },

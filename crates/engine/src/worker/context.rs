@@ -180,7 +180,7 @@ impl Context {
     }
 
     /// Tells the control plane.
-    pub(super) fn tell(&self, event: EngineEvent) {
+    pub(super) fn report(&self, event: EngineEvent) {
         (self.on_event)(event);
     }
 }

@@ -16,7 +16,7 @@ use evenkeel_core::{CoordinatorCall, NodeId, PrimaryId, ReplicaId, VolumeId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::*;
-use crate::disk::{Done, RoomRequest, Teller};
+use crate::disk::{Done, Reporter, SpaceRequest};
 use crate::error::{Answer, EngineError};
 use crate::frontend::FrontendMaker;
 use crate::transport::Connection;
@@ -32,10 +32,10 @@ pub(crate) enum Order {
         replica: ReplicaId,
         answer: Answer<Result<(), EngineError>>,
     },
-    MakeRoom {
+    MakeSpace {
         volume: VolumeId,
         replica: ReplicaId,
-        request: RoomRequest,
+        request: SpaceRequest,
     },
     Attach {
         primary: Box<PrimaryConfig>,
@@ -142,7 +142,7 @@ impl MailboxReceiver {
     }
 
     /// By which those who work for this worker's disks answer.
-    pub(super) fn teller(&self) -> Teller {
+    pub(super) fn reporter(&self) -> Reporter {
         let own = self.own.clone();
         Arc::new(move |done| own.send(Order::Disk(done)))
     }

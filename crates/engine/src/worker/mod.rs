@@ -29,7 +29,7 @@ use evenkeel_core::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 use self::context::Context;
-use self::machines::{Heard, Machines};
+use self::machines::{Machines, Received};
 use self::mailbox::MailboxReceiver;
 pub(crate) use self::mailbox::{Mailbox, Order, mailbox};
 use self::polling::Polling;
@@ -76,17 +76,17 @@ pub(crate) fn start(
     config: EngineConfig,
     mailbox: MailboxReceiver,
 ) -> io::Result<JoinHandle<()>> {
-    let (told, started) = std::sync::mpsc::sync_channel(1);
+    let (reported, started) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
         let _guard = AbortOnPanic;
         let worker = Worker::new(index, config, mailbox);
         match worker {
             Ok(mut worker) => {
-                let _ = told.send(Ok(()));
+                let _ = reported.send(Ok(()));
                 worker.run();
             }
             Err(error) => {
-                let _ = told.send(Err(error));
+                let _ = reported.send(Err(error));
             }
         }
     })?;
@@ -102,7 +102,7 @@ impl Worker {
             index,
             // The thread that makes the ring is the one that uses it.
             cx: Context::new(&config, Ring::new()?, now()),
-            machines: Machines::new(&config, mailbox.teller())?,
+            machines: Machines::new(&config, mailbox.reporter())?,
             mailbox,
             waker,
             polling: Polling::new(config.max_poll),
@@ -185,8 +185,8 @@ impl Worker {
     fn completed(&mut self, completion: Completion) {
         if completion.owner == Owner::Waker {
             self.waker_fired();
-        } else if self.machines.completed(&mut self.cx, completion) == Heard::Peer {
-            self.polling.heard_peer(self.cx.now());
+        } else if self.machines.completed(&mut self.cx, completion) == Received::Peer {
+            self.polling.peer_spoke(self.cx.now());
         }
     }
 

@@ -27,7 +27,7 @@ const MAX_CREDIT: u8 = 12;
 pub(super) struct Polling {
     /// How long at most; zero: never.
     longest: Duration,
-    heard_peer: Option<Instant>,
+    peer_spoke: Option<Instant>,
     /// The average number of events that a turn handles, in [`FINE`] parts.
     events: u32,
     credit: u8,
@@ -35,12 +35,12 @@ pub(super) struct Polling {
 
 impl Polling {
     pub(super) fn new(longest: Duration) -> Self {
-        Self { longest, heard_peer: None, events: 0, credit: 0 }
+        Self { longest, peer_spoke: None, events: 0, credit: 0 }
     }
 
     /// A peer has said something.
-    pub(super) fn heard_peer(&mut self, now: Instant) {
-        self.heard_peer = Some(now);
+    pub(super) fn peer_spoke(&mut self, now: Instant) {
+        self.peer_spoke = Some(now);
     }
 
     /// A turn has handled so many events.
@@ -51,7 +51,7 @@ impl Polling {
 
     /// How long to poll in the wait that begins now; zero if not at all.
     pub(super) fn bound(&self, now: Instant) -> Duration {
-        let is_expected = self.heard_peer.is_some_and(|heard| now.since(heard) <= PEER_IS_EXPECTED);
+        let is_expected = self.peer_spoke.is_some_and(|spoke| now.since(spoke) <= PEER_IS_EXPECTED);
         let pays = is_expected && self.events <= LITTLE && self.credit > 0;
         if pays { self.longest } else { Duration::ZERO }
     }

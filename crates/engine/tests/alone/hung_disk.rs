@@ -13,7 +13,7 @@ use crate::common::client::{Client, Request};
 use crate::common::hanging::HangingFile;
 use crate::common::{Cluster, Shape, ask, pattern};
 use evenkeel_core::Settings;
-use evenkeel_engine::{EngineError, RoomStep, RoomTask};
+use evenkeel_engine::{EngineError, SpaceStep, SpaceTask};
 use evenkeel_format::disk_length;
 
 const CHUNK: u64 = 64 << 10;
@@ -73,13 +73,13 @@ fn turns(cluster: &Cluster) -> (u64, Duration) {
     (workers.iter().map(|worker| worker.counters.loops).sum(), longest.unwrap_or_default())
 }
 
-type Room = Receiver<Result<Option<RoomTask>, EngineError>>;
+type Room = Receiver<Result<Option<SpaceTask>, EngineError>>;
 
 /// A step of making room on the disk of a mirror, to twice as much.
-fn begin_room(cluster: &Cluster, mirror: usize, step: RoomStep) -> Room {
+fn begin_space(cluster: &Cluster, mirror: usize, step: SpaceStep) -> Room {
     let (sender, receiver) = channel();
     let (volume, replica) = (cluster.volume, cluster.replica(mirror, 0));
-    cluster.engines[0].make_room(volume, replica, 8 << 20, step, None, move |result| {
+    cluster.engines[0].make_space(volume, replica, 8 << 20, step, None, move |result| {
         let _ = sender.send(result);
     });
     receiver
@@ -125,7 +125,7 @@ fn hold_up_nothing_else(has_checksums: bool) {
         .map(|n| client.begin(Request::Read(hung_chunk(n), 4096)))
         .collect();
     hung.extend((0..busy).map(|n| client.begin(Request::Map(hung_chunk(n), 4096))));
-    let room = |mirror| begin_room(&cluster, mirror as usize, RoomStep::MoveMetadata);
+    let room = |mirror| begin_space(&cluster, mirror as usize, SpaceStep::MoveMetadata);
     let grown: Vec<Room> = (1..=HUNG).map(room).collect();
     hung.push(client.begin(Request::Flush));
     hung.extend(
@@ -147,8 +147,8 @@ fn hold_up_nothing_else(has_checksums: bool) {
     }
     for (mirror, answer) in (1..).zip(grown) {
         let task = answer.recv_timeout(PATIENCE).expect("in time");
-        assert!(matches!(task, Ok(Some(RoomTask::Zero(_)))), "{task:?}");
-        let answer = begin_room(&cluster, mirror, RoomStep::Use);
+        assert!(matches!(task, Ok(Some(SpaceTask::Zero(_)))), "{task:?}");
+        let answer = begin_space(&cluster, mirror, SpaceStep::Use);
         let task = answer.recv_timeout(PATIENCE).expect("in time");
         assert!(matches!(task, Ok(None)), "{task:?}");
     }

@@ -141,7 +141,7 @@ impl Frontend for Connection {
             | FrontendEvent::Readable { .. }
             | FrontendEvent::Command { .. }
             | FrontendEvent::Drained
-            | FrontendEvent::Told { .. } => {}
+            | FrontendEvent::Reported { .. } => {}
         }
         self.advance(context);
         self.note_stuck(context.now());

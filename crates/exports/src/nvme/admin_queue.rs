@@ -3,7 +3,7 @@
 use evenkeel_core::Instant;
 
 use super::command::{Entry, Refusal, Status};
-use super::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
+use super::connection::{Connection, End, Event, NotExpected, Tag, Transfer};
 use super::controller::{AdminCommand, Controller, Done, Facts};
 
 /// An admin queue, from the answer to its Connect on. No command waits for anything but an event,
@@ -45,8 +45,8 @@ impl AdminQueue {
             bytes = &bytes[used..];
             match event {
                 None => return Ok(()),
-                Some(Event::Command { slot, entry, transfer }) => {
-                    self.command(slot, &entry, transfer, &mut answerer, out);
+                Some(Event::Command { tag, entry, transfer }) => {
+                    self.command(tag, &entry, transfer, &mut answerer, out);
                     self.answer_kept(answerer.controller, out);
                 }
                 // Each command was answered when it came: its data is nobody's.
@@ -62,7 +62,7 @@ impl AdminQueue {
     pub fn answer_kept(&mut self, controller: &mut Controller, out: &mut Vec<u8>) {
         for answer in controller.take_answers() {
             let refusal = Refusal { status: answer.status, result: answer.result };
-            self.answer(answer.slot, refusal, out);
+            self.answer(answer.tag, refusal, out);
         }
         if cfg!(debug_assertions) {
             self.check_invariants(controller);
@@ -81,41 +81,36 @@ impl AdminQueue {
 
     fn command(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         entry: &Entry,
         transfer: Transfer,
         answerer: &mut Answerer<'_, '_>,
         out: &mut Vec<u8>,
     ) {
         let find = |identifier| self.connection.find(identifier);
-        let command = AdminCommand { slot, entry, transfer, find: &find };
+        let command = AdminCommand { tag, entry, transfer, find: &find };
         match answerer.controller.admin(&command, answerer.facts, answerer.now) {
             Ok(Done::Kept) => {}
             Ok(Done::Result(result)) => {
-                self.answer(slot, Refusal { status: Status::Success, result }, out);
+                self.answer(tag, Refusal { status: Status::Success, result }, out);
             }
             Ok(Done::Data(data)) => {
-                if self.answer_with(slot, &data, out).is_err() {
-                    self.answer(slot, Status::Internal.into(), out);
+                if self.answer_with(tag, &data, out).is_err() {
+                    self.answer(tag, Status::Internal.into(), out);
                 }
             }
-            Err(refusal) => self.answer(slot, refusal, out),
+            Err(refusal) => self.answer(tag, refusal, out),
         }
     }
 
-    fn answer(&mut self, slot: Slot, refusal: Refusal, out: &mut Vec<u8>) {
+    fn answer(&mut self, tag: Tag, refusal: Refusal, out: &mut Vec<u8>) {
         // A command is answered once.
-        let _ = self.connection.answer(slot, refusal.status, refusal.result, out);
+        let _ = self.connection.answer(tag, refusal.status, refusal.result, out);
     }
 
-    fn answer_with(
-        &mut self,
-        slot: Slot,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(), NotExpected> {
+    fn answer_with(&mut self, tag: Tag, data: &[u8], out: &mut Vec<u8>) -> Result<(), NotExpected> {
         let mut after = Vec::new();
-        self.connection.answer_with(slot, 0, &[data], out, &mut after)?;
+        self.connection.answer_with(tag, 0, &[data], out, &mut after)?;
         out.extend_from_slice(data);
         out.append(&mut after);
         Ok(())

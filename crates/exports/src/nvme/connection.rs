@@ -18,7 +18,7 @@
 
 mod answers;
 mod invariants;
-mod slots;
+mod tags;
 mod transfer;
 
 use thiserror::Error;
@@ -28,9 +28,9 @@ use super::pdu::{
     COMMON_LENGTH, Data, DataDigest, FatalStatus, Framing, InitializeRequest, InitializeResponse,
     Kind, Layout, MAX_LEAD, Malformed, Side, Terminate,
 };
-use slots::{Open, Slots};
+use tags::{Open, Tags};
 
-pub use slots::Slot;
+pub use tags::Tag;
 pub use transfer::Transfer;
 
 /// Most bytes of data in a capsule (TCP 3.3.1; Identify's field IOCCSZ says it for I/O queues).
@@ -47,7 +47,7 @@ pub enum Event<'a> {
     /// A command. It occupies its slot until it is answered.
     Command {
         /// What to answer to.
-        slot: Slot,
+        tag: Tag,
         /// The command.
         entry: Entry,
         /// Its data.
@@ -56,7 +56,7 @@ pub enum Event<'a> {
     /// A piece of a command's data.
     Data {
         /// Whose.
-        slot: Slot,
+        tag: Tag,
         /// Where in the command's data it begins, in bytes.
         offset: u32,
         /// The piece; never empty.
@@ -66,9 +66,9 @@ pub enum Event<'a> {
     /// been answered, or is when the data of its capsule has come.
     Refused(Fuse),
     /// All data has come that the capsule brings, or that was last requested.
-    Received(Slot),
+    Received(Tag),
     /// As [`Event::Received`], but data was damaged on its way. The command has been answered.
-    Damaged(Slot),
+    Damaged(Tag),
     /// Send what was appended, then close. Commands under way can't be answered any more, and what
     /// still arrives means nothing.
     End(End),
@@ -101,9 +101,9 @@ enum Expected {
     /// A header of which only the first bytes are known, or its rest.
     Header(Option<Layout>),
     /// So many bytes of a command's data, then their digest if there is one.
-    Data { slot: Slot, left: u32, has_digest: bool },
+    Data { tag: Tag, left: u32, has_digest: bool },
     /// The digest that should follow. As many bytes as are known are in the buffer for headers.
-    Digest { slot: Slot, digest: [u8; 4] },
+    Digest { tag: Tag, digest: [u8; 4] },
     /// Nothing that matters.
     Nothing,
 }
@@ -129,13 +129,13 @@ pub struct Connection {
     collected: usize,
     /// Of the data that has come of a PDU whose data has a digest.
     digest: DataDigest,
-    slots: Slots,
+    tags: Tags,
     without_flow_control: bool,
     /// How many commands of the submission queue are consumed, modulo its size.
     head: u16,
     /// The first half of a fused operation that came last, until another command comes or it is
     /// answered.
-    first: Option<Slot>,
+    first: Option<Tag>,
 }
 
 impl Default for Connection {
@@ -148,7 +148,7 @@ impl Default for Connection {
             buffer: [0; MAX_LEAD],
             collected: 0,
             digest: DataDigest::default(),
-            slots: Slots::default(),
+            tags: Tags::default(),
             without_flow_control: false,
             head: 0,
             first: None,
@@ -183,29 +183,29 @@ impl Connection {
     /// data, and how many bytes. A driver may receive them to where they belong, and give them to
     /// [`Connection::receive`] from there.
     #[must_use]
-    pub fn next_data(&self) -> Option<(Slot, u32, u32)> {
-        let Expected::Data { slot, left, .. } = self.expected else { return None };
-        let open = self.slots.get(slot)?;
-        (left > 0 && !open.is_dropped()).then_some((slot, open.received, left))
+    pub fn next_data(&self) -> Option<(Tag, u32, u32)> {
+        let Expected::Data { tag, left, .. } = self.expected else { return None };
+        let open = self.tags.get(tag)?;
+        (left > 0 && !open.is_dropped()).then_some((tag, open.received, left))
     }
 
     /// How many commands may be under way at once.
     #[must_use]
     pub const fn depth(&self) -> u32 {
-        self.slots.depth()
+        self.tags.depth()
     }
 
     fn step<'a>(&mut self, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Step<'a> {
         match self.expected {
             Expected::Header(layout) => self.header(layout, rest, out),
-            Expected::Data { slot, .. } => self.data(slot, rest, out),
-            Expected::Digest { slot, digest } => {
+            Expected::Data { tag, .. } => self.data(tag, rest, out),
+            Expected::Digest { tag, digest } => {
                 if !self.collect(digest.len(), rest) {
                     return Step::Wait;
                 }
                 self.collected = 0;
                 let is_sound = self.buffer.starts_with(&digest);
-                self.data_ended(slot, is_sound, out)
+                self.data_ended(tag, is_sound, out)
             }
             Expected::Nothing => {
                 *rest = &[];
@@ -268,7 +268,7 @@ impl Connection {
             Terminate::from(malformed).put(Kind::ControllerTerminate, quoted, out);
         }
         self.expected = Expected::Nothing;
-        self.slots.clear();
+        self.tags.clear();
         Step::Event(Event::End(end))
     }
 
@@ -312,16 +312,16 @@ impl Connection {
         let in_capsule = layout.data_length();
         let transfer = Transfer::of(&entry, in_capsule);
         let open = Open::new(&entry, in_capsule, transfer);
-        let slot = self.slots.take(open).ok_or(sequence)?;
+        let tag = self.tags.take(open).ok_or(sequence)?;
         self.collected = 0;
-        self.expect_data(slot, &layout);
+        self.expect_data(tag, &layout);
         let fuse = fuse_of(&entry);
-        self.follow(slot, fuse);
+        self.follow(tag, fuse);
         Ok(Step::Event(match transfer {
-            Ok(transfer) => Event::Command { slot, entry, transfer },
+            Ok(transfer) => Event::Command { tag, entry, transfer },
             Err(_) => {
                 if in_capsule == 0 {
-                    self.finish(slot, out);
+                    self.finish(tag, out);
                 }
                 Event::Refused(fuse)
             }
@@ -330,12 +330,12 @@ impl Connection {
 
     /// A command with this part in a fused operation has come. The answer of a second half waits
     /// for that of the first one.
-    fn follow(&mut self, slot: Slot, fuse: Fuse) {
-        let first = std::mem::replace(&mut self.first, (fuse == Fuse::First).then_some(slot));
+    fn follow(&mut self, tag: Tag, fuse: Fuse) {
+        let first = std::mem::replace(&mut self.first, (fuse == Fuse::First).then_some(tag));
         let Some(first) = first.filter(|_| fuse == Fuse::Second) else { return };
-        if let Some(open) = self.slots.get_mut(first) {
-            open.second = Some(slot);
-            if let Some(open) = self.slots.get_mut(slot) {
+        if let Some(open) = self.tags.get_mut(first) {
+            open.second = Some(tag);
+            if let Some(open) = self.tags.get_mut(tag) {
                 open.is_behind = true;
             }
         }
@@ -344,8 +344,8 @@ impl Connection {
     /// Checks a PDU with data against what was requested (TCP 3.3.2.2).
     fn host_data(&mut self, layout: Layout) -> Result<(), Malformed> {
         let data = Data::read(&self.buffer, layout.data_length())?;
-        let slot = Slot::of(data.tag);
-        let open = self.slots.get(slot).filter(|open| open.received < open.requested);
+        let tag = Tag::of(data.tag);
+        let open = self.tags.get(tag).filter(|open| open.received < open.requested);
         let open = open.ok_or(Malformed::field(Data::TAG_FIELD))?;
         if data.command != open.command {
             return Err(Malformed::field(Data::COMMAND_FIELD));
@@ -367,27 +367,27 @@ impl Connection {
         if data.offset != open.received || layout.flags().last != is_last {
             return Err(Malformed::status(FatalStatus::Sequence));
         }
-        self.expect_data(slot, &layout);
+        self.expect_data(tag, &layout);
         Ok(())
     }
 
-    fn expect_data(&mut self, slot: Slot, layout: &Layout) {
+    fn expect_data(&mut self, tag: Tag, layout: &Layout) {
         self.digest = DataDigest::default();
         self.expected = match layout.data_length() {
             0 => Expected::Header(None),
-            left => Expected::Data { slot, left, has_digest: layout.has_data_digest() },
+            left => Expected::Data { tag, left, has_digest: layout.has_data_digest() },
         };
     }
 
-    fn data<'a>(&mut self, slot: Slot, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Step<'a> {
+    fn data<'a>(&mut self, tag: Tag, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Step<'a> {
         let Expected::Data { left, has_digest, .. } = &mut self.expected else {
             return Step::GoOn;
         };
         if *left == 0 {
             if !*has_digest {
-                return self.data_ended(slot, true, out);
+                return self.data_ended(tag, true, out);
             }
-            self.expected = Expected::Digest { slot, digest: self.digest.finish() };
+            self.expected = Expected::Digest { tag, digest: self.digest.finish() };
             return Step::GoOn;
         }
         let count = rest.len().min(*left as usize);
@@ -400,33 +400,33 @@ impl Connection {
         if *has_digest {
             self.digest.update(piece);
         }
-        let Some(open) = self.slots.get_mut(slot) else { return Step::GoOn };
+        let Some(open) = self.tags.get_mut(tag) else { return Step::GoOn };
         let offset = open.received;
         open.received += count as u32;
         if open.is_dropped() {
             return Step::GoOn;
         }
-        Step::Event(Event::Data { slot, offset, bytes: piece })
+        Step::Event(Event::Data { tag, offset, bytes: piece })
     }
 
     /// The data of one PDU is here.
-    fn data_ended<'a>(&mut self, slot: Slot, is_sound: bool, out: &mut Vec<u8>) -> Step<'a> {
+    fn data_ended<'a>(&mut self, tag: Tag, is_sound: bool, out: &mut Vec<u8>) -> Step<'a> {
         self.expected = Expected::Header(None);
-        let Some(open) = self.slots.get_mut(slot) else { return Step::GoOn };
+        let Some(open) = self.tags.get_mut(tag) else { return Step::GoOn };
         open.is_damaged |= !is_sound;
         if open.received < open.requested {
             return Step::GoOn;
         }
         if open.answer.is_some() {
-            self.finish(slot, out);
+            self.finish(tag, out);
             return Step::GoOn;
         }
         if !open.is_damaged {
-            return Step::Event(Event::Received(slot));
+            return Step::Event(Event::Received(tag));
         }
         open.answer = Some((Status::TransientTransport, 0));
-        self.finish(slot, out);
-        Step::Event(Event::Damaged(slot))
+        self.finish(tag, out);
+        Step::Event(Event::Damaged(tag))
     }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use evenkeel_core::Instant;
 
 use super::command::{Connect, Refusal, Status};
-use super::connection::Slot;
+use super::connection::Tag;
 use super::reservation::ReservationNotice;
 use aborts::Aborts;
 use events::Events;
@@ -48,7 +48,7 @@ pub const IDLE_TIME: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdminAnswer {
     /// The place of the command that has ended.
-    pub slot: Slot,
+    pub tag: Tag,
     /// How it ended.
     pub status: Status,
     /// The completion's result.
@@ -206,7 +206,7 @@ impl Controller {
     /// The queues for I/O that have to abort a command, and its identifier, each told once:
     /// [`Controller::aborted`] tells what came of it.
     pub fn take_aborts(&mut self) -> Vec<(u16, u16)> {
-        self.aborts.take_untold()
+        self.aborts.take_unreported()
     }
 
     /// A queue has answered a command that it was to abort, or does not have it.
@@ -224,7 +224,7 @@ impl Controller {
     /// Commands by which the host has said whether the volume's reservations persist, by a number,
     /// each told once: [`Controller::persisted`] tells what came of it.
     pub fn take_persisting(&mut self) -> Vec<(u64, bool)> {
-        self.reservations.take_untold()
+        self.reservations.take_unreported()
     }
 
     /// The volume has carried such a command out, or refused it.

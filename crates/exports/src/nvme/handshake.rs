@@ -7,7 +7,7 @@
 
 use super::authentication::Authentication;
 use super::command::{CONNECT_DATA_LENGTH, Connect, ConnectData, Entry, Fabrics, Refusal, Status};
-use super::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
+use super::connection::{Connection, End, Event, NotExpected, Tag, Transfer};
 use super::controller::QueueName;
 
 mod authenticating;
@@ -34,7 +34,7 @@ pub enum Progress {
 pub struct Handshake {
     connection: Connection,
     /// Connect's entry, once it is there; then as much of its data as has come.
-    asked: Option<(Slot, Connect)>,
+    asked: Option<(Tag, Connect)>,
     data: Box<[u8; CONNECT_DATA_LENGTH]>,
 }
 
@@ -54,9 +54,9 @@ impl Handshake {
             used += count;
             match event {
                 None => return (used, Progress::Wait),
-                Some(Event::Command { slot, entry, transfer }) => {
-                    if let Err(refusal) = self.begin(slot, &entry, transfer, out) {
-                        self.answer(slot, refusal, out);
+                Some(Event::Command { tag, entry, transfer }) => {
+                    if let Err(refusal) = self.begin(tag, &entry, transfer, out) {
+                        self.answer(tag, refusal, out);
                     }
                 }
                 Some(Event::Data { offset, bytes, .. }) => {
@@ -80,7 +80,7 @@ impl Handshake {
     /// Only Connect is permitted, with its data (Base 3.3.2.2).
     fn begin(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         entry: &Entry,
         transfer: Transfer,
         out: &mut Vec<u8>,
@@ -95,9 +95,9 @@ impl Handshake {
             return Err(Status::DataLength.into());
         }
         if let Transfer::OnRequest(length) = transfer {
-            self.connection.request(slot, length, out).map_err(|_| Status::Internal)?;
+            self.connection.request(tag, length, out).map_err(|_| Status::Internal)?;
         }
-        self.asked = Some((slot, connect));
+        self.asked = Some((tag, connect));
         Ok(())
     }
 
@@ -111,14 +111,14 @@ impl Handshake {
 
     /// Refuses Connect.
     pub fn refuse(&mut self, refusal: Refusal, out: &mut Vec<u8>) {
-        if let Some((slot, _)) = self.asked.take() {
-            self.answer(slot, refusal, out);
+        if let Some((tag, _)) = self.asked.take() {
+            self.answer(tag, refusal, out);
         }
     }
 
-    fn answer(&mut self, slot: Slot, refusal: Refusal, out: &mut Vec<u8>) {
+    fn answer(&mut self, tag: Tag, refusal: Refusal, out: &mut Vec<u8>) {
         // Only a command is refused that is under way and not answered.
-        let _ = self.connection.answer(slot, refusal.status, refusal.result, out);
+        let _ = self.connection.answer(tag, refusal.status, refusal.result, out);
     }
 
     /// The connection has become this queue.
@@ -149,10 +149,10 @@ impl Handshake {
         required: u64,
         out: &mut Vec<u8>,
     ) -> Result<Connection, NotExpected> {
-        let (slot, connect) = self.asked.ok_or(NotExpected)?;
+        let (tag, connect) = self.asked.ok_or(NotExpected)?;
         self.connection.connected(connect.size, connect.without_flow_control)?;
         let result = u64::from(name.controller) | required;
-        self.connection.answer(slot, Status::Success, result, out)?;
+        self.connection.answer(tag, Status::Success, result, out)?;
         Ok(self.connection)
     }
 }

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use evenkeel_core::{HostId, Instant};
 use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEvent, FrontendMaker};
 
-use super::connection::{Connection, Slot, Transfer};
+use super::connection::{Connection, Tag, Transfer};
 use super::controller::Namespace;
 use super::io::Ask;
 use crate::stream::Stream;
@@ -70,8 +70,8 @@ pub struct IoQueue {
     pub reserving: Option<Reserving>,
 }
 
-/// What a queue is told ([`FrontendEvent::Told`]) so that it aborts the command that the host calls
-/// so.
+/// What a queue is told ([`FrontendEvent::Reported`]) so that it aborts the command that the host
+/// calls so.
 #[must_use]
 pub const fn abort(command: u16) -> u64 {
     command as u64
@@ -100,7 +100,7 @@ pub fn front_end(socket: OwnedFd, queue: IoQueue) -> FrontendMaker {
 /// A command that has not been answered.
 #[derive(Debug)]
 struct Open {
-    slot: Slot,
+    tag: Tag,
     ask: Ask,
     transfer: Transfer,
     phase: Phase,
@@ -138,7 +138,7 @@ enum State {
 #[derive(Debug)]
 enum Cause {
     /// The host deletes it by this command, which is answered then.
-    Deleted(Slot),
+    Deleted(Tag),
     /// For this reason.
     Other(String),
 }
@@ -154,10 +154,10 @@ struct Queue {
     /// By slot. A slot's index is also the token for the volume.
     open: Vec<Option<Open>>,
     /// Commands that wait for memory, in the order in which they came.
-    waiting: VecDeque<Slot>,
+    waiting: VecDeque<Tag>,
     /// A command whose data comes next in the stream, which has to wait until it can be taken:
     /// until the volume has done something, and never for the host.
-    stalled: Option<Slot>,
+    stalled: Option<Tag>,
     /// What the command before was to the next one.
     before: Before,
     /// Halves of Compare and Write.
@@ -165,7 +165,7 @@ struct Queue {
     /// Whether nothing is under way in the volume any more, of a queue that ends.
     is_drained: bool,
     /// Commands that the host wants aborted and the volume has, with their identifiers.
-    aborting: Vec<(Slot, u16)>,
+    aborting: Vec<(Tag, u16)>,
     /// What is to be sent.
     out: Vec<u8>,
 }
@@ -186,13 +186,13 @@ impl Frontend for Queue {
             FrontendEvent::Stopping => self.stop(context),
             FrontendEvent::Tick => self.tick(context),
             FrontendEvent::Drained => self.drained(),
-            FrontendEvent::Told { what: CLOSED } => {
+            FrontendEvent::Reported { what: CLOSED } => {
                 self.lose("its controller has closed the connection".to_owned(), context);
             }
-            FrontendEvent::Told { what: RESERVATIONS_ANSWERED } => {
+            FrontendEvent::Reported { what: RESERVATIONS_ANSWERED } => {
                 self.reservations_answered(context);
             }
-            FrontendEvent::Told { what } => self.abort(what as u16, context),
+            FrontendEvent::Reported { what } => self.abort(what as u16, context),
             FrontendEvent::MemoryAvailable => {}
             // Nothing of the kind is ever asked for.
             FrontendEvent::Read { .. }

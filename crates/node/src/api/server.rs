@@ -57,7 +57,7 @@ pub fn control_router(running: &Running) -> Router {
         .route(requests::FOUND, get(handlers::peer::found))
         .route(requests::SWEEP, post(handlers::peer::sweep))
         .route(requests::REMOVED, post(handlers::peer::removed))
-        .route(requests::MAKE_ROOM, post(handlers::peer::make_room))
+        .route(requests::MAKE_SPACE, post(handlers::peer::make_space))
         .route(requests::REPLICA, delete(handlers::peer::delete_replica))
         .route(remote::PATH, post(handlers::peer::coordinator))
         .route(requests::READ, post(handlers::peer::read))

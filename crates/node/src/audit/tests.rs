@@ -140,9 +140,9 @@ async fn a_log_that_cannot_be_written_is_told_of_and_written_again_later() {
     let asked = Asked::new(alice(), "POST", "/v1/volumes", b"");
     audit.asked(&asked).await;
     audit.asked(&asked).await;
-    let told = warnings.past(|_| true);
-    assert_eq!(told.len(), 1, "the same warning twice: {told:?}");
-    assert!(told[0].text.contains("a symbolic link"), "{told:?}");
+    let reported = warnings.past(|_| true);
+    assert_eq!(reported.len(), 1, "the same warning twice: {reported:?}");
+    assert!(reported[0].text.contains("a symbolic link"), "{reported:?}");
     assert!(!elsewhere.exists(), "the link was followed");
     fs::remove_file(&path).unwrap();
     audit.asked(&asked).await;

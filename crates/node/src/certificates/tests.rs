@@ -127,7 +127,7 @@ fn files_that_do_not_belong_together_are_told() {
     let config = config(place.path());
     init(&config).unwrap();
     let other = pem::encode(pem::PRIVATE_KEY, Key::generate().unwrap().pkcs8());
-    let told = |name: &str, text: &str| {
+    let reported = |name: &str, text: &str| {
         let path = config.state.join(name);
         let before = fs::read(&path).unwrap();
         fs::write(&path, text).unwrap();
@@ -135,10 +135,10 @@ fn files_that_do_not_belong_together_are_told() {
         fs::write(&path, before).unwrap();
         why
     };
-    assert!(told(KEY, &other).contains("do not belong together"));
-    assert!(told(KEY, "x").contains("no private key"));
-    assert!(told(AUTHORITY_KEY, &other).contains("is not the key of the authority"));
-    assert!(told(FILE, "{}").contains("cannot be read as JSON"));
+    assert!(reported(KEY, &other).contains("do not belong together"));
+    assert!(reported(KEY, "x").contains("no private key"));
+    assert!(reported(AUTHORITY_KEY, &other).contains("is not the key of the authority"));
+    assert!(reported(FILE, "{}").contains("cannot be read as JSON"));
     // The authority's key may be kept elsewhere: only joining and renewing want it.
     fs::remove_file(config.state.join(AUTHORITY_KEY)).unwrap();
     assert!(opened(&config, "a").unwrap().unwrap().issuer.is_none());

@@ -20,23 +20,26 @@ fn a_coordinator_hears_nobody_if_all_others_are_silent() {
 
 #[test]
 fn of_a_node_that_is_not_asked_it_is_said_who_does_not_hear_it() {
-    let told = unheard("n2", true);
-    assert_eq!(told, "the coordinator does not hear node n2: its disks are not listed");
-    let told = unheard("n2", false);
-    assert!(told.contains("did not hear node n2 when it last answered"), "{told}");
+    let reported = unseen("n2", true);
+    assert_eq!(reported, "the coordinator does not hear node n2: its disks are not listed");
+    let reported = unseen("n2", false);
+    assert!(reported.contains("did not hear node n2 when it last answered"), "{reported}");
     assert_eq!(unlisted(true), None);
     assert!(unlisted(false).unwrap().contains("the coordinator does not answer"));
 }
 
 #[test]
 fn nobody_is_sent_to_start_a_node_that_is_not_known_to_be_down() {
-    let told = of_silent("n2", true, true);
-    assert!(told.contains("node n2 is not known to be down"), "{told}");
-    for told in [told, of_silent("n2", true, false), of_silent("n2", false, false)] {
-        assert!(!told.to_lowercase().contains("start node"), "{told}");
+    let reported = of_silent("n2", true, true);
+    assert!(reported.contains("node n2 is not known to be down"), "{reported}");
+    for reported in [reported, of_silent("n2", true, false), of_silent("n2", false, false)] {
+        assert!(!reported.to_lowercase().contains("start node"), "{reported}");
     }
-    let told = of_silent("n2", false, false);
-    assert!(told.contains("whether node n2 runs is not known here"), "{told}");
-    let told = of_silent("n2", false, true);
-    assert!(told.starts_with("Start node n2, or repair its network: the coordinator"), "{told}");
+    let reported = of_silent("n2", false, false);
+    assert!(reported.contains("whether node n2 runs is not known here"), "{reported}");
+    let reported = of_silent("n2", false, true);
+    assert!(
+        reported.starts_with("Start node n2, or repair its network: the coordinator"),
+        "{reported}"
+    );
 }

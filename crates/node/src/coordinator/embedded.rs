@@ -135,7 +135,7 @@ impl Embedded {
     ///
     /// # Errors
     /// If the database reports an error.
-    fn hear(&self, caller: &Caller, request: Request) -> Result<Answer, StoreError> {
+    fn handle(&self, caller: &Caller, request: Request) -> Result<Answer, StoreError> {
         let is_sign_of_life = is_sign_of_life(&request);
         self.inner.work(Task::from(caller.clone(), request), is_sign_of_life)
     }
@@ -150,7 +150,7 @@ impl Embedded {
         request: Request,
     ) -> Result<Result<Answer, StoreError>, ThreadError> {
         let (this, is_question) = (self.clone(), is_question(&request));
-        self.inner.threads.run(is_question, move || this.hear(&caller, request)).await
+        self.inner.threads.run(is_question, move || this.handle(&caller, request)).await
     }
 }
 

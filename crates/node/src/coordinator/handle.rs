@@ -142,9 +142,10 @@ impl Handle {
     /// coordinator whose database is older than it was has forgotten some: they stay removed.
     pub fn set_removed(&self, removed: Vec<RemovedNode>, epoch: u64) -> bool {
         let known = &mut self.lock().membership;
-        let is_told = |node: &RemovedNode| removed.iter().any(|told| told.id == node.id);
+        let is_reported =
+            |node: &RemovedNode| removed.iter().any(|reported| reported.id == node.id);
         let mut all = known.removed.clone();
-        all.retain(|node| !is_told(node));
+        all.retain(|node| !is_reported(node));
         all.extend(removed);
         all.sort_by_key(|node| node.at);
         let changed = known.removed != all || known.epoch != epoch;
@@ -417,8 +418,9 @@ mod tests {
     #[test]
     fn a_long_silence_is_told_ever_less_often() {
         let mut silence = Silence::new(1000);
-        let told: Vec<u64> = (1000..1000 + 4 * 3600).filter_map(|now| silence.news(now)).collect();
-        assert_eq!(told, [60, 120, 240, 480, 960, 1920, 3840, 7440, 11_040]);
+        let reported: Vec<u64> =
+            (1000..1000 + 4 * 3600).filter_map(|now| silence.news(now)).collect();
+        assert_eq!(reported, [60, 120, 240, 480, 960, 1920, 3840, 7440, 11_040]);
     }
 
     /// A view of an older database may name it still.

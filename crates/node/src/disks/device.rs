@@ -272,7 +272,7 @@ pub(super) fn refuse_used(
 }
 
 /// Whether the one replica of a device can be made.
-pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
+pub(super) fn check_space(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
     let (length, size) = (length_of(&new.superblock), space.size);
     if length <= size {
         return Ok(());

@@ -160,7 +160,7 @@ fn trouble(path: &Path, error: io::Error) -> Trouble {
 
 /// That there is not even room for a file to probe the directory with, or for its marker.
 fn full(path: &Path) -> String {
-    format!("its file system is full: {}", room(PROBED, available(path).ok()))
+    format!("its file system is full: {}", growing(PROBED, available(path).ok()))
 }
 
 /// Whether a disk's directory can't be written to. The mount's flags don't tell of a file system
@@ -295,7 +295,7 @@ pub(super) fn available(path: &Path) -> io::Result<u64> {
 }
 
 /// How much room is needed, at most, and how much there is.
-pub(super) fn room(needed: u64, free: Option<u64>) -> String {
+pub(super) fn growing(needed: u64, free: Option<u64>) -> String {
     match free {
         Some(free) => {
             let [needed, free] = compared(needed, free);
@@ -306,7 +306,7 @@ pub(super) fn room(needed: u64, free: Option<u64>) -> String {
 }
 
 /// Whether there is room for a replica.
-pub(super) fn check_room(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
+pub(super) fn check_space(space: &Space, new: &NewReplica, what: &str) -> Result<(), ApiError> {
     let (length, free) = (length_of(&new.superblock), space.free);
     if length <= free || new.thin {
         return Ok(());

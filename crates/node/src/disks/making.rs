@@ -50,9 +50,9 @@ impl Disks {
         let made = made.map_err(|e| match (e.kind(), directory) {
             (std::io::ErrorKind::StorageFull, Some(path)) => {
                 let needed = replica_file::length_of(&new.superblock);
-                let room = directory::room(needed, directory::available(&path).ok());
+                let growing = directory::growing(needed, directory::available(&path).ok());
                 let (why, advice) = (
-                    format!("the disk is full: {room}"),
+                    format!("the disk is full: {growing}"),
                     "Make room on it, or choose another disk",
                 );
                 ApiError::new(ErrorCode::NoSpace, &what, why, advice)
@@ -113,8 +113,8 @@ impl Disks {
         let space = question.answer();
         let checked = match &site.device {
             Some(file) => device::refuse_used((&site.path, file), site.identity.as_ref(), what)
-                .and_then(|()| device::check_room(&space, new, what)),
-            None => directory::check_room(&space, new, what),
+                .and_then(|()| device::check_space(&space, new, what)),
+            None => directory::check_space(&space, new, what),
         };
         if let Err(error) = checked {
             let is_it = |known: &Known| {

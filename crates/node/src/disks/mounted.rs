@@ -74,7 +74,7 @@ impl Mount {
             (Some(_), None) => false,
             // With the boot all has changed, and that counts by itself.
             (Some(before), Some(now)) if before.boot != now.boot => true,
-            (Some(before), Some(now)) => before == now && now.is_told(kind),
+            (Some(before), Some(now)) => before == now && now.is_reported(kind),
         };
         if !is_same {
             self.end();
@@ -104,7 +104,7 @@ impl Shown {
 
     /// Whether another disk under this name would be shown. A directory's file system may have none
     /// of all that, and stays mounted while its machine runs; a device is there or not.
-    fn is_told(&self, kind: DiskKind) -> bool {
+    fn is_reported(&self, kind: DiskKind) -> bool {
         kind == DiskKind::Directory || self.disk.is_some() || self.sequence.is_some()
     }
 }

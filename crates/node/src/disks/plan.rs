@@ -15,7 +15,7 @@ pub struct Addition {
     /// The name that it would have.
     pub name: String,
     /// What is there, and what would become of it, in a sentence.
-    pub told: String,
+    pub reported: String,
     /// The replica that would be overwritten.
     pub loses: Option<Superblock>,
     /// The replicas that it holds, and that would be served.
@@ -40,21 +40,21 @@ impl Disks {
         if device_number(&path).map_err(|e| system(&what, &e))?.is_none() {
             directory::refuse_unusable(&path, &what)?;
             let finds = directory::replicas(&path);
-            let told = match finds.len() {
+            let reported = match finds.len() {
                 0 => "it is a directory, and nothing in it is deleted".to_owned(),
                 count => format!("it is a directory that holds {count} replica(s)"),
             };
-            return Ok(Addition { name, told, loses: None, finds });
+            return Ok(Addition { name, reported, loses: None, finds });
         }
         let (found, is_kept) = device::look(&path, force, &what)?;
         let newest = read_newest(&path).filter(|_| found.is_some());
         let (finds, loses) = if is_kept { (newest, None) } else { (None, newest) };
-        let told = match found {
+        let reported = match found {
             None => "nothing known is on it".to_owned(),
             Some(found) if is_kept => format!("it holds {found}, which would be served"),
             Some(found) => format!("it holds {found}, which would be lost for good"),
         };
-        Ok(Addition { name, told, loses, finds: finds.into_iter().collect() })
+        Ok(Addition { name, reported, loses, finds: finds.into_iter().collect() })
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
         let planned = disks.plan_addition(&place.disk, None, true).unwrap();
         assert_eq!(planned.name, "disk1");
         assert!(planned.loses.is_none() && planned.finds.is_empty());
-        assert_eq!(planned.told, "it is a directory, and nothing in it is deleted");
+        assert_eq!(planned.reported, "it is a directory, and nothing in it is deleted");
         assert_eq!(std::fs::read_dir(&place.disk).unwrap().count(), 0);
         assert!(disks.list().is_empty());
         let file = place.disk.join("file");
@@ -93,7 +93,7 @@ mod tests {
         drop((made, disks));
         let disks = of_another;
         let planned = disks.plan_addition(&place.disk, None, false).unwrap();
-        assert_eq!(planned.told, "it is a directory that holds 1 replica(s)");
+        assert_eq!(planned.reported, "it is a directory that holds 1 replica(s)");
         assert_eq!(planned.finds[0].replica, replica);
     }
 }

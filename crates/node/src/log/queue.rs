@@ -29,7 +29,7 @@ struct Lines {
     done: u64,
     lost: u64,
     /// Of the lost ones: those that have been told of.
-    told: u64,
+    reported: u64,
 }
 
 impl Queue {
@@ -56,9 +56,9 @@ impl Queue {
         self.lock().lost
     }
 
-    /// Writes what comes, for good. `tell` is given the number of lines that were lost, as soon as
-    /// some were and others could be written after that.
-    pub(super) fn write_to(&self, mut out: impl Write, tell: impl Fn(u64)) {
+    /// Writes what comes, for good. `report` is given the number of lines that were lost, as soon
+    /// as some were and others could be written after that.
+    pub(super) fn write_to(&self, mut out: impl Write, report: impl Fn(u64)) {
         loop {
             let mut lines = self.lock();
             while lines.count == 0 {
@@ -72,9 +72,9 @@ impl Queue {
             lines.done += count;
             let lost = match written {
                 Ok(()) => {
-                    let (lost, told) = (lines.lost, lines.told);
-                    lines.told = lost;
-                    lost - told
+                    let (lost, reported) = (lines.lost, lines.reported);
+                    lines.reported = lost;
+                    lost - reported
                 }
                 // Nobody can be told.
                 Err(_) => {
@@ -85,7 +85,7 @@ impl Queue {
             drop(lines);
             self.changed.notify_all();
             if lost > 0 {
-                tell(lost);
+                report(lost);
             }
         }
     }

@@ -32,11 +32,11 @@ fn of_more_sources_than_fit_those_beyond_are_counted() {
     for number in 0..1000 {
         assert_eq!(limit.line(user(MAX_SOURCES + number), began + PERIOD / 2), None);
     }
-    assert_eq!(limit.told.len(), MAX_SOURCES);
+    assert_eq!(limit.reported.len(), MAX_SOURCES);
     // One whose period is over gives way; what was left out about it is not forgotten.
     let later = began + PERIOD;
     assert_eq!(limit.line(user(MAX_SOURCES), later), line(0, 1001));
-    assert_eq!(limit.told.len(), MAX_SOURCES);
+    assert_eq!(limit.reported.len(), MAX_SOURCES);
     let mut written = 0;
     for number in 0..1000 {
         written += usize::from(limit.line(user(number), later).is_some());
@@ -57,7 +57,8 @@ fn every_line_is_written_or_counted() {
             counted += left_out.of_source + left_out.of_others;
         }
     }
-    counted += limit.of_others + limit.told.values().map(|told| told.left_out).sum::<u64>();
+    counted +=
+        limit.of_others + limit.reported.values().map(|reported| reported.left_out).sum::<u64>();
     assert_eq!(written + counted, u64::from(all));
     // Twenty periods, and the first lines of the next one.
     assert!(written <= 21 * MAX_SOURCES as u64, "{written}");
@@ -65,8 +66,8 @@ fn every_line_is_written_or_counted() {
 
 #[test]
 fn what_was_left_out_is_said_if_something_was() {
-    let told = |of_source, of_others| LeftOut { of_source, of_others }.to_string();
-    assert_eq!(told(0, 0), "");
-    assert_eq!(told(7, 0), " (7 lines about this source were left out)");
-    assert_eq!(told(0, 9), " (9 lines about other sources were left out)");
+    let reported = |of_source, of_others| LeftOut { of_source, of_others }.to_string();
+    assert_eq!(reported(0, 0), "");
+    assert_eq!(reported(7, 0), " (7 lines about this source were left out)");
+    assert_eq!(reported(0, 9), " (9 lines about other sources were left out)");
 }

@@ -55,7 +55,7 @@ impl Heartbeats {
                 if let Some(name) = cluster {
                     member.is_called(name).await;
                 }
-                self.heard(member, revision).await;
+                self.acknowledged(member, revision).await;
             }
             Ok(refusal @ Answer::Superseded { .. }) => member.note_refusal(refusal).await,
             Ok(Answer::NotRegistered) => self.registered = false,
@@ -97,7 +97,7 @@ impl Heartbeats {
         }
     }
 
-    async fn heard(&mut self, member: &Arc<Member>, revision: u64) {
+    async fn acknowledged(&mut self, member: &Arc<Member>, revision: u64) {
         self.beats += 1;
         let is_news = revision != self.revision || member.credentials.epoch.is_behind();
         let pause = refresh_pause(&member.cluster.coordinator().nodes());

@@ -15,18 +15,18 @@ pub struct Clients {
     seated: Mutex<Seated>,
 }
 
-type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Told>>;
+type Seated = BTreeMap<VolumeId, BTreeMap<FrontendId, Reported>>;
 
 /// A client, and what it was told when it chose the export.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct Reported {
     /// Who it is.
     pub client: Client,
     /// Whether it may write.
     pub may_write: bool,
 }
 
-impl Told {
+impl Reported {
     /// Whether it may go on with what is on TCP for these clients, for all if none is named;
     /// `None`: not on TCP. One that writes may not if it is read-only.
     #[must_use]
@@ -72,7 +72,7 @@ impl Clients {
         self: &Arc<Self>,
         volume: VolumeId,
         frontend: FrontendId,
-        client: Told,
+        client: Reported,
     ) -> Option<Seat> {
         let mut all = self.lock();
         let seated = all.entry(volume).or_default();
@@ -83,7 +83,7 @@ impl Clients {
         Some(Seat { clients: self.clone(), volume, frontend })
     }
 
-    /// The front ends of a volume whose clients may not go on, as [`Told::may_use`] says.
+    /// The front ends of a volume whose clients may not go on, as [`Reported::may_use`] says.
     #[must_use]
     pub fn unwanted(&self, volume: VolumeId, shown: (Option<&[String]>, bool)) -> Vec<FrontendId> {
         let all = self.lock();

@@ -386,8 +386,8 @@ async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepte
     match server.data.add_frontend(volume, frontend, called, Box::new(maker)).await {
         Ok(()) => {
             let data = server.data.clone();
-            let tell = move |what| data.tell_frontend(volume, frontend, what);
-            target.serves((name, number), Box::new(tell));
+            let report = move |what| data.tell_frontend(volume, frontend, what);
+            target.serves((name, number), Box::new(report));
         }
         Err(error) => server.say_closed(from, &error.to_string()),
     }

@@ -36,7 +36,7 @@ impl NvmeServer {
         let before = look(self, &target).await;
         let made = make.await;
         if let Some(before) = before {
-            tell(self, &target, change, &before).await;
+            notify(self, &target, change, &before).await;
         }
         made
     }
@@ -53,14 +53,14 @@ pub(super) async fn look(server: &NvmeServer, target: &Target) -> Option<Reserva
 }
 
 /// Tells hosts what a change has made of these reservations.
-async fn tell(
+async fn notify(
     server: &NvmeServer,
     target: &Target,
     change: &ReservationChange,
     before: &Reservations,
 ) {
     let Some(after) = look(server, target).await else { return };
-    target.tell_reservations(&notices(change, before, &after));
+    target.report_reservations(&notices(change, before, &after));
 }
 
 /// Carries out what a host wants; the report, if it wants one.
@@ -83,7 +83,7 @@ pub(super) async fn carry_out(
     let Some(change) = wanted.change(host, &before)? else { return Ok(Vec::new()) };
     let command = Command::Change(Change::Reservation(change));
     let done = tokio::time::timeout(cluster::COMMAND, server.data.command(volume, command)).await;
-    tell(server, target, &change, &before).await;
+    notify(server, target, &change, &before).await;
     match done {
         Ok(Ok(())) => Ok(Vec::new()),
         Ok(Err(CommandError::View(error))) => Err(refused(error)),

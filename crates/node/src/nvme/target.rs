@@ -94,7 +94,7 @@ pub struct Shown {
 }
 
 /// Tells a queue for I/O something: [`io_queue::abort`] or [`io_queue::CLOSED`].
-pub type Tell = Box<dyn Fn(u64) + Send>;
+pub type Report = Box<dyn Fn(u64) + Send>;
 
 /// The connection of a queue.
 struct Queue {
@@ -107,7 +107,7 @@ struct Queue {
     /// In the order in which they came.
     number: u64,
     /// Of one for I/O, once the engine has it.
-    tell: Option<Tell>,
+    report: Option<Report>,
     /// Of one for I/O: its host, and whether that may not write.
     excluded: Option<(HostId, Arc<AtomicBool>)>,
 }
@@ -156,7 +156,8 @@ impl Target {
     #[must_use]
     pub fn discovery() -> Self {
         let (name, serial) = (Subsystem::DISCOVERY.to_owned(), "discovery".to_owned());
-        // Names are free: whoever takes a host's must not take its places, which `make_room` gives.
+        // Names are free: whoever takes a host's must not take its places, which `make_space`
+        // gives.
         let limits = Limits { controllers: u16::MAX, ..Limits::default() };
         let (hosts, identifiers) = (Hosts::everyone(), Identifiers::of_discovery());
         let subsystem = Subsystem::new(name.clone(), Kind::Discovery, hosts, limits, identifiers);
@@ -303,14 +304,14 @@ impl Target {
 
     /// The engine has the queue for I/O of this name and number, which is told things by this. If
     /// it is gone already, nobody is.
-    pub fn serves(&self, (name, number): (QueueName, u64), tell: Tell) {
+    pub fn serves(&self, (name, number): (QueueName, u64), report: Report) {
         let mut inner = self.lock();
         let queue = inner.queues.get_mut(&name).filter(|queue| queue.number == number);
         if let Some(queue) = queue {
             if matches!(queue.socket, Socket::Closed) {
-                tell(io_queue::CLOSED);
+                report(io_queue::CLOSED);
             }
-            queue.tell = Some(tell);
+            queue.report = Some(report);
         }
     }
 
@@ -421,8 +422,8 @@ impl Target {
 fn pass_aborts_on(controller: &mut Controller, queues: &BTreeMap<QueueName, Queue>) {
     for (queue, command) in controller.take_aborts() {
         let name = QueueName { controller: controller.identifier(), queue };
-        match queues.get(&name).and_then(|queue| queue.tell.as_ref()) {
-            Some(tell) => tell(io_queue::abort(command)),
+        match queues.get(&name).and_then(|queue| queue.report.as_ref()) {
+            Some(report) => report(io_queue::abort(command)),
             // The engine does not have it yet.
             None => controller.aborted(queue, command, false),
         }
@@ -450,7 +451,7 @@ impl Queue {
             let _ = socket.shutdown(Shutdown::Both);
             self.socket = Socket::Closed;
             // Until the engine has it nobody can be told, but once that has: see `serves`.
-            self.tell.iter().for_each(|tell| tell(io_queue::CLOSED));
+            self.report.iter().for_each(|report| report(io_queue::CLOSED));
         }
     }
 }

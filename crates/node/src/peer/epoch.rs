@@ -68,11 +68,11 @@ impl Epoch {
     }
 
     /// The node of this name knows this epoch, as it says.
-    pub fn hear(&self, name: &str, epoch: u64) {
-        self.hear_at(name, epoch, Instant::now());
+    pub fn learn(&self, name: &str, epoch: u64) {
+        self.learn_at(name, epoch, Instant::now());
     }
 
-    fn hear_at(&self, name: &str, epoch: u64, now: Instant) {
+    fn learn_at(&self, name: &str, epoch: u64, now: Instant) {
         let mut said = self.said();
         if epoch <= self.known() {
             return;

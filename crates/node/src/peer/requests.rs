@@ -28,7 +28,7 @@ pub const CONDITIONS: &str = "/peer/v1/replicas/conditions";
 /// Data of a replica of this node.
 pub const READ: &str = "/peer/v1/read";
 /// Room for more data of a replica of this node.
-pub const MAKE_ROOM: &str = "/peer/v1/volumes/{volume}/replicas/{replica}/room";
+pub const MAKE_SPACE: &str = "/peer/v1/volumes/{volume}/replicas/{replica}/room";
 
 /// A new certificate of the node that asks: the only thing that one may ask for whose certificate
 /// has expired.
@@ -185,7 +185,7 @@ pub struct ReadData {
 
 /// Room to be made.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct MakeRoom {
+pub struct MakeSpace {
     /// For so many bytes of data in all.
     pub length: u64,
     /// The generation of a view in which the replica is an idle spare, if there is one.

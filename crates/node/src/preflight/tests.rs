@@ -34,7 +34,7 @@ fn what_a_node_would_not_start_with_is_told() {
     });
     config.metrics.listen = Some("no.such.host.invalid".into());
     config.state = path("file").join("state");
-    let told = problems(&config);
+    let reported = problems(&config);
     let expected = [
         format!("peer.tls: {}", path("missing.pem").display()),
         format!("nbd.tls: {}", path("none.pem").display()),
@@ -45,9 +45,9 @@ fn what_a_node_would_not_start_with_is_told() {
             path("file").display()
         ),
     ];
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with(&expected), "{told} is not {expected}");
+    assert_eq!(reported.len(), expected.len(), "{reported:#?}");
+    for (reported, expected) in reported.iter().zip(expected) {
+        assert!(reported.starts_with(&expected), "{reported} is not {expected}");
     }
 }
 
@@ -57,8 +57,8 @@ fn an_unknown_user_is_warned_of_and_keeps_no_node_from_starting() {
     let mut config = good(directory.path());
     assert_eq!(warnings(&config), Vec::<String>::new());
     config.api.operate = vec!["@no-such-group".parse().unwrap()];
-    let told = warnings(&config);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with("api.operate: \"@no-such-group\" gives nobody that right"));
+    let reported = warnings(&config);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].starts_with("api.operate: \"@no-such-group\" gives nobody that right"));
     assert_eq!(problems(&config), Vec::<String>::new());
 }

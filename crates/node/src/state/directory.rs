@@ -220,7 +220,7 @@ pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
         if e != rustix::io::Errno::WOULDBLOCK {
             return Err(e.into());
         }
-        return Ok(Err(told_holder(&mut file)?));
+        return Ok(Err(reported_holder(&mut file)?));
     }
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
@@ -234,13 +234,13 @@ pub fn lock_file(path: &Path) -> io::Result<Result<File, String>> {
 pub fn lock_holder(path: &Path) -> Option<String> {
     let mut file = own_file::open_to_read(path).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Some(told_holder(&mut file).unwrap_or_default()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Some(reported_holder(&mut file).unwrap_or_default()),
         _ => None,
     }
 }
 
 /// What whoever holds a lock has written there of itself.
-fn told_holder(file: &mut File) -> io::Result<String> {
+fn reported_holder(file: &mut File) -> io::Result<String> {
     let mut holder = String::new();
     file.take(32).read_to_string(&mut holder)?;
     let holder = holder.trim();

@@ -257,11 +257,11 @@ mod tests {
         let failed = Failed::default();
         failed.note(VolumeId(1), Some("web"), failure(1, 5));
         failed.note(VolumeId(1), Some("web"), failure(7, 9));
-        let told = failed.of("n1", VolumeId(1));
-        assert_eq!((told.len(), told[0].count, told[0].last), (1, 7, 9));
-        assert_eq!(told[0].cause, "no-coordinator");
+        let reported = failed.of("n1", VolumeId(1));
+        assert_eq!((reported.len(), reported[0].count, reported[0].last), (1, 7, 9));
+        assert_eq!(reported[0].cause, "no-coordinator");
         let why = "a replica had to leave the view, and the coordinator did not answer node n1";
-        assert_eq!(told[0].why, why, "it is past, and no advice");
+        assert_eq!(reported[0].why, why, "it is past, and no advice");
         assert!(failed.earlier("n1", VolumeId(1)).is_empty());
         failed.forget(VolumeId(1));
         assert!(failed.of("n1", VolumeId(1)).is_empty());
@@ -317,13 +317,14 @@ mod tests {
         assert!(failed.of("n1", VolumeId(1)).is_empty());
         failed.note(VolumeId(1), Some("web"), failure(7, 9));
         failed.begin_anew(VolumeId(1));
-        let count = || failed.of("n1", VolumeId(1)).iter().map(|told| told.count).sum::<u64>();
+        let count =
+            || failed.of("n1", VolumeId(1)).iter().map(|reported| reported.count).sum::<u64>();
         assert_eq!(count(), 7);
         failed.note(VolumeId(1), Some("web"), failure(1, 20));
         failed.note(VolumeId(1), Some("web"), failure(2, 21));
         assert_eq!(count(), 9);
-        let told = &failed.of("n1", VolumeId(1))[0];
-        assert_eq!((told.first, told.last), (9, 21));
+        let reported = &failed.of("n1", VolumeId(1))[0];
+        assert_eq!((reported.first, reported.last), (9, 21));
         failed.begin_anew(VolumeId(1));
         failed.note(VolumeId(1), Some("web"), failure(1, 30));
         assert_eq!(count(), 10);

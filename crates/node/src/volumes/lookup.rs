@@ -86,7 +86,7 @@ pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
 pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiError {
     let There { found, target, what } = *there;
     let is_silent = cluster::is_unasked(target, &error) && error.code == ErrorCode::NodeUnreachable;
-    let mut told = by_names(node, found, cluster::for_what(what, target, error));
+    let mut reported = by_names(node, found, cluster::for_what(what, target, error));
     if is_silent {
         let (name, volume) = (&target.node.name, &found.stored.record.name);
         let expiry = node.config.coordinator.expiry_seconds;
@@ -95,9 +95,9 @@ pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiEr
             true => Liveness::Dead,
             false => Liveness::Unknown,
         };
-        told.action = way_out(name, volume, liveness);
+        reported.action = way_out(name, volume, liveness);
     }
-    told
+    reported
 }
 
 /// What the coordinator says of a node that does not answer this one.
@@ -264,15 +264,20 @@ mod tests {
 
     #[test]
     fn of_a_silent_node_the_way_out_is_told() {
-        let told = way_out("n2", "music", Liveness::CountsFor(10));
+        let reported = way_out("n2", "music", Liveness::CountsFor(10));
         let begins = "Node n2 is not known to be down: try again, and repair the network to it";
-        assert!(told.starts_with(begins) && told.contains("If it has died: 10 s"), "{told}");
-        assert!(told.ends_with("`evenkeel attach music` on another node takes the volume over"));
+        assert!(
+            reported.starts_with(begins) && reported.contains("If it has died: 10 s"),
+            "{reported}"
+        );
+        assert!(
+            reported.ends_with("`evenkeel attach music` on another node takes the volume over")
+        );
         assert_eq!(
             way_out("n2", "music", Liveness::Dead),
             "Start node n2, or repair its network; or take the volume over, by `evenkeel attach music` on another node"
         );
-        let told = way_out("n2", "music", Liveness::Unknown);
-        assert!(told.contains("whether node n2 runs is not known here"), "{told}");
+        let reported = way_out("n2", "music", Liveness::Unknown);
+        assert!(reported.contains("whether node n2 runs is not known here"), "{reported}");
     }
 }

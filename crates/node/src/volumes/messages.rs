@@ -197,7 +197,7 @@ pub(super) fn ended(reason: EndReason, place: impl Fn(ReplicaId) -> String) -> S
             );
         }
         EndReason::TooManyPrimaries => "the volume is attached on as many nodes as it may be",
-        EndReason::PredecessorLives => {
+        EndReason::PredecessorAlive => {
             "an earlier daemon with this node's identity runs the volume still: replicas go on answering it. One of the two has a copy of the other's state directory, or was cut off from the coordinator"
         }
         EndReason::LostWrites => {
@@ -242,7 +242,7 @@ const fn advice(reason: EndReason) -> (ErrorCode, &'static str) {
             ErrorCode::NoData,
             "Repair the network between that node and this one, or have the replica leave: `evenkeel replica fail NAME NODE:DISK`",
         ),
-        EndReason::PredecessorLives => (
+        EndReason::PredecessorAlive => (
             ErrorCode::TimedOut,
             "Stop that daemon, or repair its network, so that it learns that it was replaced; see `evenkeel node status`",
         ),
@@ -424,7 +424,7 @@ pub(super) fn unreachable(state: ReplicaState) -> String {
 }
 
 /// That a replica answers, and nobody may rely on it.
-pub(super) fn may_lack() -> String {
+pub(super) fn may_be_out_of_sync() -> String {
     "it answers, and may lack the last writes, because its node restarted: it is used again when another in-sync replica of its mirror answers".into()
 }
 
@@ -434,9 +434,9 @@ pub(super) fn unknown(state: ReplicaState, node: &str) -> String {
 }
 
 /// That the coordinator takes a node for dead that the node which tells the status speaks to.
-pub(super) fn unheard(node: &str, teller: &str) -> String {
+pub(super) fn unseen(node: &str, reporter: &str) -> String {
     format!(
-        "the coordinator does not hear node {node}, and node {teller} does: repair the network between that node and the coordinator's"
+        "the coordinator does not hear node {node}, and node {reporter} does: repair the network between that node and the coordinator's"
     )
 }
 
@@ -451,16 +451,16 @@ pub(super) fn unreached_here(primary: &str) -> String {
 }
 
 /// The other way round. The coordinator counts on a node for some seconds after it has heard it.
-pub(super) fn heard_of_only(node: &str, teller: &str) -> String {
+pub(super) fn seen_by_coordinator_only(node: &str, reporter: &str) -> String {
     format!(
-        "node {node} does not answer node {teller}; the coordinator has heard it within the last seconds"
+        "node {node} does not answer node {reporter}; the coordinator has heard it within the last seconds"
     )
 }
 
 /// That one of those on which a volume is attached says nothing of it to the node that tells the
 /// status. Another one may hear it.
-pub(super) fn silent_primary(node: &str, teller: &str) -> String {
-    format!("node {node}, on which it is attached, does not answer node {teller}")
+pub(super) fn silent_primary(node: &str, reporter: &str) -> String {
+    format!("node {node}, on which it is attached, does not answer node {reporter}")
 }
 
 pub(super) const fn word(state: ReplicaState) -> &'static str {

@@ -25,14 +25,14 @@ use evenkeel_core::primary::PrimaryStatus as Primary;
 use evenkeel_core::{
     Bitmap, MirrorView, NoCoordinatorPolicy, NodeId, RebuildLimit, ReplicaId, ReplicaRecord, View,
 };
-use hearing::Heard;
+use reports::Reports;
 
 pub mod condition;
 mod facts;
-pub(crate) mod hearing;
 mod known;
 mod primaries;
 pub(super) mod rate;
+pub(crate) mod reports;
 pub(super) mod reserved;
 pub mod risks;
 pub(super) mod unserved;
@@ -134,20 +134,20 @@ async fn of_all(
     for stored in stored {
         let (node, found) = (node.clone(), decode(what, stored)?);
         asked.push(tokio::spawn(async move {
-            let told = primaries::tell(&node, &found, false).await;
-            (found, told)
+            let reported = primaries::report(&node, &found, false).await;
+            (found, reported)
         }));
     }
-    let (mut volumes, mut untold) = (Vec::new(), Vec::new());
-    for told in asked {
-        match told.await {
+    let (mut volumes, mut unreported) = (Vec::new(), Vec::new());
+    for reported in asked {
+        match reported.await {
             Ok((_, Some(status))) => volumes.push(status),
-            Ok((found, None)) => untold.push(found),
+            Ok((found, None)) => unreported.push(found),
             Err(error) => tracing::error!(%error, "a volume is missing in the list"),
         }
     }
-    let heard = hearing::ask(node, untold.iter().map(|found| &found.view), false).await;
-    volumes.extend(untold.iter().map(|f| of_view(node, &f.stored, &f.view, &heard, None)));
+    let reports = reports::ask(node, unreported.iter().map(|found| &found.view), false).await;
+    volumes.extend(unreported.iter().map(|f| of_view(node, &f.stored, &f.view, &reports, None)));
     Ok(volumes)
 }
 
@@ -223,16 +223,16 @@ pub async fn one(
 /// From the primaries, here and elsewhere; else from the coordinator's view and what the replicas'
 /// nodes answer.
 async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeStatus {
-    if let Some(status) = primaries::tell(node, found, forwarded).await {
+    if let Some(status) = primaries::report(node, found, forwarded).await {
         return status;
     }
-    let heard = hearing::ask(node, [&found.view], forwarded).await;
+    let reports = reports::ask(node, [&found.view], forwarded).await;
     let is_detached = found.view.primaries.is_empty();
     let last = match is_detached && !forwarded {
-        true => primaries::told_where_used(node, &found.stored.record).await,
+        true => primaries::reported_where_used(node, &found.stored.record).await,
         false => None,
     };
-    of_view(node, &found.stored, &found.view, &heard, last)
+    of_view(node, &found.stored, &found.view, &reports, last)
 }
 
 /// From a view that a replica has adopted, as an account of one; it may have been replaced since.
@@ -240,12 +240,12 @@ pub(super) fn of_adopted(
     node: &Node,
     record: &VolumeRecord,
     (view, account): (&View, Account),
-    heard: &Heard,
+    reports: &Reports,
 ) -> VolumeStatus {
     let mut status = base(node, record, view);
     status.source = StatusSource::Replica;
     status.wanted_on = wanted::on(node, record, view);
-    conclude(&mut status, &account, &facts::of_view(node, record, view, heard));
+    conclude(&mut status, &account, &facts::of_view(node, record, view, reports));
     status
 }
 
@@ -255,7 +255,7 @@ fn of_view(
     node: &Node,
     stored: &StoredVolume,
     view: &View,
-    heard: &Heard,
+    reports: &Reports,
     last: Option<VolumeStatus>,
 ) -> VolumeStatus {
     let record = &stored.record;
@@ -274,10 +274,10 @@ fn of_view(
         Some(primary) => Account::Silent {
             node: primary.node.name.clone(),
             alive: primary.alive,
-            teller: node.identity.name.clone(),
+            reporter: node.identity.name.clone(),
         },
     };
-    conclude(&mut status, &account, &facts::of_view(node, record, view, heard));
+    conclude(&mut status, &account, &facts::of_view(node, record, view, reports));
     condition::note_failures(&mut status, unix_seconds());
     status
 }
@@ -339,7 +339,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         primaries: view.primaries.iter().map(|p| primary(node, p.id.node, Some(p.slot))).collect(),
         mirrors: mirrors.map(mirror).collect(),
         verify: verdict::kept(record).map(|verify| verdict::judge(verify, view)),
-        reservation: reserved::told(node, &view.reservations),
+        reservation: reserved::reported(node, &view.reservations),
         rewritten: None,
         failed: node.volumes.failed.of(&node.identity.name, view.volume),
         failed_before: node.volumes.failed.earlier(&node.identity.name, view.volume),
@@ -428,9 +428,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         let may_go_on = waits::may_go_on(&core, &view, awaited);
         let has_unserved = waits::has_unserved(&facts, awaited);
         let waited = now.since(since);
-        let mut told = waits::told(attached, &view, name, awaited, waited, may_go_on, has_unserved);
-        told.fails_in = waits::fails_in(&told, core.waiting, now);
-        told
+        let mut reported =
+            waits::reported(attached, &view, name, awaited, waited, may_go_on, has_unserved);
+        reported.fails_in = waits::fails_in(&reported, core.waiting, now);
+        reported
     });
     // Of a shared volume a request may wait for another primary, too, of which this one does not
     // know.
@@ -444,7 +445,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
         (Some(wait), _) if !attached.is_shown() => Account::Starting(waits::wait(wait)),
         (Some(wait), _) => Account::Suspended(waits::wait(wait)),
     };
-    let own = core.verify.as_ref().map(|verify| verdict::told(verify, now));
+    let own = core.verify.as_ref().map(|verify| verdict::reported(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own.clone()).await;
     add_findings(node, (attached, &view), own.as_ref(), &mut status);
     conclude(&mut status, &account, &facts);

@@ -132,11 +132,11 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
         // What another primary has had kept since may be lost with what this one has kept.
         tracing::debug!(volume = attached.name(), why, "the verdict that is kept was not read");
     }
-    let mut told = told(&verify, core_now());
-    told.ranges.truncate(MAX_RANGES);
-    let Ok(mut value) = serde_json::to_value(&told) else { return };
-    DiskErrors::of(node, &attached.record()).after(&told).put_into(&mut value);
-    Findings::of(node, &attached.record()).after(&told).put_into(&mut value);
+    let mut reported = reported(&verify, core_now());
+    reported.ranges.truncate(MAX_RANGES);
+    let Ok(mut value) = serde_json::to_value(&reported) else { return };
+    DiskErrors::of(node, &attached.record()).after(&reported).put_into(&mut value);
+    Findings::of(node, &attached.record()).after(&reported).put_into(&mut value);
     if store(node, attached, value, patience).await {
         *lock(&attached.kept_verdict) = verify.ended;
     }
@@ -191,7 +191,7 @@ pub(super) async fn store(
 }
 
 /// A verify as the API tells it. `now` is on the clock that the engine gives to the core.
-pub(super) fn told(verify: &VerifyStatus, now: Instant) -> Verify {
+pub(super) fn reported(verify: &VerifyStatus, now: Instant) -> Verify {
     let replica = |(id, wrong): (&ReplicaId, &Wrong)| WrongReplica {
         id: id.to_string(),
         different: wrong.different,

@@ -11,8 +11,8 @@ async fn a_volume_that_was_used_elsewhere_meanwhile_is_not_attached_again() {
     nodes[0].create("web", 2).await;
     nodes[1].attach("web").await;
     nodes[1].crash().await;
-    let is_told = |v: &serde_json::Value| wanted_on(v).0.contains("counts as dead");
-    let (why, wanted) = wanted_on(&nodes[0].until("/v1/volumes/web", is_told).await);
+    let is_reported = |v: &serde_json::Value| wanted_on(v).0.contains("counts as dead");
+    let (why, wanted) = wanted_on(&nodes[0].until("/v1/volumes/web", is_reported).await);
     assert!(!why.contains(SILENT), "that it is silent is said once: {why}");
     assert_eq!(wanted[0]["alive"], false, "its primary is in the view still: {wanted}");
     assert_eq!(wanted_on(&nodes[0].attach("web").await).1, json!([]), "the takeover took it back");
@@ -207,8 +207,8 @@ async fn a_database_from_before_an_attach_does_not_end_the_wish_for_it() {
         let warnings = nodes[1].get("/v1/node").await["node"]["warnings"].to_string();
         assert!(!warnings.contains("cannot attach volume web again"), "{old}: {warnings}");
         if old == "detached" {
-            let is_told = |v: &Value| wanted_on(v).0.contains("restored from an old backup");
-            let (_, wanted) = wanted_on(&nodes[1].until("/v1/volumes/web", is_told).await);
+            let is_reported = |v: &Value| wanted_on(v).0.contains("restored from an old backup");
+            let (_, wanted) = wanted_on(&nodes[1].until("/v1/volumes/web", is_reported).await);
             assert_eq!(wanted[0]["nbd"], true, "{wanted}");
         }
         nodes[1].stop().await;
@@ -255,8 +255,8 @@ async fn every_node_says_where_a_volume_is_wanted_that_waits_for_its_node() {
     nodes[0].ok("POST", "/v1/volumes", request).await;
     assert_eq!(wanted_on(&nodes[1].attach("web").await).1, json!([]), "it is attached there");
     nodes[1].stop().await;
-    let is_told = |v: &serde_json::Value| wanted_on(v).0 == SILENT;
-    let wanted = wanted_on(&nodes[0].until("/v1/volumes/web", is_told).await).1;
+    let is_reported = |v: &serde_json::Value| wanted_on(v).0 == SILENT;
+    let wanted = wanted_on(&nodes[0].until("/v1/volumes/web", is_reported).await).1;
     assert_eq!(
         (&wanted[0]["node"]["name"], &wanted[0]["alive"], &wanted[0]["nbd"], &wanted[0]["device"]),
         (&json!("b"), &json!(false), &json!(true), &json!(false)),

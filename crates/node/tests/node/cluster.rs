@@ -418,13 +418,13 @@ async fn without_the_coordinator_a_node_tells_what_its_replicas_know() {
     let silent = nodes[1].until("/v1/volumes", |v| v["complete"] == false).await;
     let volumes = silent["volumes"].as_array().unwrap();
     assert_eq!(volumes.len(), 1, "{silent:#}");
-    let told = |key: &str| (volumes[0][key].clone(), silent["warnings"][0].clone());
-    assert_eq!(told("name").0, "web");
-    assert_eq!(told("source").0, "replica");
-    assert_eq!((told("state").0, told("health").0), (json!("unknown"), json!("unknown")));
-    assert!(told("as_of").0.as_u64().is_some_and(|seconds| seconds > 1_700_000_000));
-    assert!(told("reason").0.as_str().unwrap().contains("coordinator"), "{silent:#}");
-    assert!(told("name").1.as_str().unwrap().contains("a replica here"), "{silent:#}");
+    let reported = |key: &str| (volumes[0][key].clone(), silent["warnings"][0].clone());
+    assert_eq!(reported("name").0, "web");
+    assert_eq!(reported("source").0, "replica");
+    assert_eq!((reported("state").0, reported("health").0), (json!("unknown"), json!("unknown")));
+    assert!(reported("as_of").0.as_u64().is_some_and(|seconds| seconds > 1_700_000_000));
+    assert!(reported("reason").0.as_str().unwrap().contains("coordinator"), "{silent:#}");
+    assert!(reported("name").1.as_str().unwrap().contains("a replica here"), "{silent:#}");
     assert_eq!(nodes[1].get("/v1/volumes/web").await["volume"]["source"], "replica");
     let far = nodes[1].refused("GET", "/v1/volumes/far", Value::Null, "no-coordinator").await;
     let start = "Start the coordinator (on node a, at ";
@@ -446,9 +446,9 @@ async fn a_node_without_a_replica_tells_what_the_primary_says_while_the_coordina
     nodes[1].attach("web").await;
     nodes[0].crash().await;
     nodes[2].until("/v1/volumes", |v| v["complete"] == false).await;
-    let told = nodes[2].get("/v1/volumes/web").await;
-    let volume = &told["volume"];
+    let reported = nodes[2].get("/v1/volumes/web").await;
+    let volume = &reported["volume"];
     assert_eq!((&volume["source"], &volume["state"]), (&json!("primary"), &json!("serving")));
-    assert_eq!(volume["primaries"][0]["node"]["name"], "b", "{told:#}");
-    assert_eq!(volume["primaries"][0]["here"], false, "{told:#}");
+    assert_eq!(volume["primaries"][0]["node"]["name"], "b", "{reported:#}");
+    assert_eq!(volume["primaries"][0]["here"], false, "{reported:#}");
 }

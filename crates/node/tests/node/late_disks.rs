@@ -139,17 +139,17 @@ fn of_b(answer: &Value) -> &Value {
 
 /// Ends `b` with its replica made unusable, and starts it again: the status tells why, and so does
 /// `re-add`.
-async fn is_told(spoil: impl Fn(&Path), why: &str) {
+async fn is_reported(spoil: impl Fn(&Path), why: &str) {
     let place = Place::new();
     let mut nodes = without_b(&place).await;
     let file = nodes[1].replicas("d").remove(0);
     spoil(&file);
     nodes[1].restart().await;
-    let told = |v: &Value| {
+    let reported = |v: &Value| {
         let reason = &of_b(v)["reason"];
         reason.as_str().is_some_and(|text| text.contains(why) && text.contains("replica replace"))
     };
-    let status = nodes[0].until("/v1/volumes/web", told).await;
+    let status = nodes[0].until("/v1/volumes/web", reported).await;
     let replica = of_b(&status);
     assert!(!replica["reason"].to_string().contains("by itself"), "{replica:#}");
     assert!(replica["unserved"].as_str().unwrap().contains(why), "{replica:#}");
@@ -166,7 +166,7 @@ async fn is_told(spoil: impl Fn(&Path), why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_whose_file_was_deleted_is_told_and_not_brought_back() {
-    is_told(|file| std::fs::remove_file(file).unwrap(), "no such replica").await;
+    is_reported(|file| std::fs::remove_file(file).unwrap(), "no such replica").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,7 +178,7 @@ async fn a_replica_whose_superblocks_are_damaged_is_told_and_not_brought_back() 
             file.write_all_at(&[0xff; 4096], slot + 600).unwrap();
         }
     };
-    is_told(damage, "checksum").await;
+    is_reported(damage, "checksum").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,9 +188,9 @@ async fn a_replica_whose_disk_is_absent_is_told_with_that() {
     std::fs::rename(nodes[1].disk("d"), nodes[1].directory.join("away")).unwrap();
     nodes[1].restart().await;
     let reason = |v: &Value| of_b(v)["reason"].to_string();
-    let told =
+    let reported =
         |v: &Value| reason(v).contains("disk d: No such file") && reason(v).contains("by itself");
-    nodes[0].until("/v1/volumes/web", told).await;
+    nodes[0].until("/v1/volumes/web", reported).await;
 }
 
 /// Whatever the system says of the file, it says nothing of what is in it.
@@ -207,8 +207,8 @@ async fn a_replica_whose_file_gives_an_error_is_tried_again() {
     let answer = nodes[1].get("/v1/disks").await;
     let problem = disk(&answer, "d")["replicas"][0]["problem"].to_string();
     assert!(problem.contains("symbolic link") && problem.contains("tried again"), "{answer:#}");
-    let told = |v: &Value| of_b(v)["unserved"].to_string().contains("tried again");
-    nodes[0].until("/v1/volumes/web", told).await;
+    let reported = |v: &Value| of_b(v)["unserved"].to_string().contains("tried again");
+    nodes[0].until("/v1/volumes/web", reported).await;
     std::fs::rename(&away, &file).unwrap();
     is_in_sync(&nodes).await;
 }

@@ -32,8 +32,8 @@ async fn a_member_at_the_address_of_another_one_does_not_get_what_that_was_to_do
     let attach = json!({"how": "nbd"});
     let (status, answer) = nodes[0].call("POST", "/v1/volumes/two/attach", attach).await;
     assert!(status >= 400, "{answer:#}");
-    let told = answer.to_string();
-    assert!(!told.contains("has no such replica"), "c was asked for b's replica: {told}");
+    let reported = answer.to_string();
+    assert!(!reported.contains("has no such replica"), "c was asked for b's replica: {reported}");
     let path = "/v1/volumes/two/attach";
     let there = json!({"how": "nbd", "node": "b"});
     let error = nodes[0].refused("POST", path, there, "node-unreachable").await;

@@ -7,8 +7,8 @@ use evenkeel_engine::Connection;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
+use crate::reported::cut_off;
 use crate::support::{Place, TestNode};
-use crate::told::cut_off;
 
 /// Waits until a node is known to be dead.
 async fn is_dead(node: &TestNode, name: &str) {
@@ -25,15 +25,15 @@ async fn replicas(node: &TestNode, volume: &str) -> usize {
 }
 
 /// The node says that it was removed, and is refused.
-async fn is_told(node: &TestNode) {
-    let is_told = |warning: &Value| {
+async fn is_reported(node: &TestNode) {
+    let is_reported = |warning: &Value| {
         warning.as_str().is_some_and(|text| {
             let begin = format!("this node is refused by the coordinator: node {} was", node.name);
             text.starts_with(&begin) && text.contains(" was removed from the cluster on")
         })
     };
     node.until("/v1/node", |answer| {
-        answer["node"]["warnings"].as_array().is_some_and(|all| all.iter().any(is_told))
+        answer["node"]["warnings"].as_array().is_some_and(|all| all.iter().any(is_reported))
     })
     .await;
     let address = node.config.coordinator.join.clone().unwrap();
@@ -129,7 +129,7 @@ async fn a_dead_node_is_removed_with_its_replicas_and_refused_when_it_returns() 
     }
 
     c.restart().await;
-    is_told(c).await;
+    is_reported(c).await;
     assert_eq!(a.get("/v1/nodes").await["nodes"].as_array().unwrap().len(), 2);
     for node in &mut nodes {
         node.stop().await;
@@ -156,7 +156,7 @@ async fn a_drained_node_is_removed_while_it_runs() {
     assert_eq!(again["changed"], false, "{again:#}");
     let done = nodes[0].ok("DELETE", "/v1/nodes/b", Value::Null).await;
     assert_eq!((&done["removed"], &done["plan"]["removes"]), (&json!(true), &json!([])));
-    is_told(&nodes[1]).await;
+    is_reported(&nodes[1]).await;
     for node in &mut nodes {
         node.stop().await;
     }

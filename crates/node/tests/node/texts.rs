@@ -121,7 +121,7 @@ async fn what_a_command_about_a_replica_did_is_said() {
     create_on(&nodes[0], &["a:d", "b:d"]).await;
     nodes[1].attach("web").await;
     let command = |action: &str| format!("/v1/volumes/web/replicas/a:d/{action}");
-    for (action, told) in [
+    for (action, reported) in [
         ("re-add", "the replica on a:d is not faulty: nothing is changed"),
         ("fail", "the replica on a:d of volume web is faulty from now on"),
         ("re-add", "the replica on a:d of volume web is brought back: it copies what it lacks"),
@@ -130,8 +130,8 @@ async fn what_a_command_about_a_replica_did_is_said() {
         ("remove", "the replica on a:d was removed before: nothing is changed"),
     ] {
         let answer = nodes[0].ok("POST", &command(action), Value::Null).await;
-        assert!(has(&answer["message"], told), "{action}: {answer:#}");
-        if told.contains("brought back") {
+        assert!(has(&answer["message"], reported), "{action}: {answer:#}");
+        if reported.contains("brought back") {
             nodes[0].until(VOLUME, |v| v["volume"]["health"] == "in-sync").await;
         }
     }

@@ -171,13 +171,13 @@ async fn a_token_lets_nobody_else_in() {
     thief.start().await.unwrap();
     let others = invite(&first, json!({"names": "x*", "count": 5})).await;
     let second_id = second.get("/v1/node").await["node"]["id"].as_str().unwrap().to_owned();
-    for (token, told) in [
+    for (token, reported) in [
         (token.as_str(), "used up"),
         (others.as_str(), "for nodes named x*"),
         (&token[1..], "copy all of it"),
     ] {
         let (status, why) = join(&thief, &address, token).await;
-        assert!(matches!(status, 400 | 403) && why.contains(told), "{status} {why}");
+        assert!(matches!(status, 400 | 403) && why.contains(reported), "{status} {why}");
     }
     thief.refused("GET", "/v1/nodes", Value::Null, "not-joined").await;
     assert!(!thief.config.state.join("certificate.json").exists());
@@ -185,14 +185,17 @@ async fn a_token_lets_nobody_else_in() {
     // Somebody who says that he is a member.
     let token = invite(&first, json!({"count": 9})).await.parse().unwrap();
     let second_id: NodeId = second_id.parse().unwrap();
-    for (id, name, told) in [
+    for (id, name, reported) in [
         (second_id, "b", "node b belongs to the cluster already"),
         (second_id, "c", "belongs to node b"),
         (NodeId(7), "b", "another node of the cluster is named b"),
         (NodeId(7), "a", "another node of the cluster is named a"),
     ] {
         let answer = ask(&address, &token, id, name).await;
-        assert!(matches!(&answer, JoinAnswer::Refused { why } if why.contains(told)), "{answer:?}");
+        assert!(
+            matches!(&answer, JoinAnswer::Refused { why } if why.contains(reported)),
+            "{answer:?}"
+        );
     }
     // One that was let in and has not registered yet keeps its name.
     assert!(matches!(ask(&address, &token, NodeId(7), "c").await, JoinAnswer::Admitted { .. }));

@@ -47,7 +47,7 @@ pub(super) struct Operators {
     /// Why the last attach ended, if operators have to do something about it.
     pub stuck: Option<EndReason>,
     /// Replicas of which a primary has said that they have diverged.
-    pub apart: BTreeSet<ReplicaId>,
+    pub diverged: BTreeSet<ReplicaId>,
     /// Whether losses are taken now: at the end, when all disks that live are there.
     is_last_resort: bool,
 }
@@ -152,10 +152,10 @@ impl Cluster {
 
     /// At the end everything is brought together, whatever it costs. Whether the volume is usable.
     pub(super) fn assemble_at_last(&mut self) -> bool {
-        let is_apart = |(_, record): (usize, &ReplicaRecord)| {
-            self.operators.apart.contains(&record.id) && !self.is_dead(record.id)
+        let is_diverged = |(_, record): (usize, &ReplicaRecord)| {
+            self.operators.diverged.contains(&record.id) && !self.is_dead(record.id)
         };
-        let is_split = self.coordinator.newest().replicas().any(is_apart);
+        let is_split = self.coordinator.newest().replicas().any(is_diverged);
         let needs_help = is_split || self.operators.stuck.is_some();
         let is_attached = self.living_primaries().next().is_some();
         let is_usable = self.coordinator.is_usable();
@@ -307,7 +307,7 @@ impl Cluster {
                 choice.force |= may;
                 may
             }
-            Refusal::WrittenApart => {
+            Refusal::Diverged => {
                 self.marks.reach(Mark::AssembledApart);
                 let own = |branch: &&Branch| {
                     let replicas =
@@ -337,7 +337,7 @@ impl Cluster {
     /// The coordinator knows the newest view.
     fn goes_on(&mut self, known: Option<View>) -> bool {
         let Some(view) = known else { return false };
-        self.operators.apart.clear();
+        self.operators.diverged.clear();
         if !self.coordinator.is_usable() {
             self.marks.reach(Mark::AssembledKnown);
             self.log(|| "the volume goes on as the coordinator knows it".into());
@@ -362,7 +362,7 @@ impl Cluster {
         let kept = &branches[choice.keep.unwrap_or(0)].head;
         self.log(|| format!("a new epoch begins: {}", crate::describe::view(view)));
         self.operators.begun += 1;
-        self.operators.apart.clear();
+        self.operators.diverged.clear();
         let forced = self.is_forced(choice);
         self.mark_epoch(kept, choice);
         self.begin_line(branches, choice, view, forced.then_some(findings));

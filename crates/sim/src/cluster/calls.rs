@@ -5,7 +5,7 @@ use evenkeel_core::primary::CoordinatorAnswer;
 use evenkeel_core::view::Cause;
 use evenkeel_core::*;
 
-use super::replicas::ReplicaSlot;
+use super::replicas::SimReplica;
 use super::{Cluster, Event};
 use crate::coordinator::{Database, Question};
 use crate::describe;
@@ -117,7 +117,7 @@ impl Cluster {
         if self.primaries[primary].served {
             self.marks.reach(Mark::ViewChanged);
         }
-        let is_in_sync = |slot: &ReplicaSlot| {
+        let is_in_sync = |slot: &SimReplica| {
             let record = view.replica(slot.id);
             record.is_some_and(|(_, record)| record.state == ReplicaState::InSync)
         };

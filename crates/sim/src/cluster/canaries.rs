@@ -49,7 +49,7 @@ impl Cluster {
             Message::Pong { generation, number, slots }
                 if self.sabotage == Some(Sabotage::HearNobody) =>
             {
-                let slots = SlotBits { heard: 0, ..slots };
+                let slots = SlotBits { seen: 0, ..slots };
                 (Message::Pong { generation, number, slots }, None)
             }
             Message::Adopt { view } => {

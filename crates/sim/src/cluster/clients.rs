@@ -263,7 +263,8 @@ impl Cluster {
             let wanted = describe::wanted(&operation);
             format!("client of primary {primary} asks r{request}: {wanted} (operation {number})")
         });
-        let (request, host, path) = (RequestId(request), self.host_told(primary), PathNumber(path));
+        let (request, host, path) =
+            (RequestId(request), self.host_reported(primary), PathNumber(path));
         self.step_primary(primary, PrimaryEvent::Request { request, host, path, operation });
     }
 

@@ -2,7 +2,7 @@
 
 use evenkeel_core::{Incarnation, ReplicaId, ReplicaRecord, ReplicaState};
 
-use super::replicas::ReplicaSlot;
+use super::replicas::SimReplica;
 use super::{Cluster, Event};
 use crate::marks::Mark;
 use crate::oracles::fencing::Fence;
@@ -91,7 +91,7 @@ impl Cluster {
     /// An attach ended because nothing else was there than a stale clone: its operator puts the
     /// newest disk back, if it is there.
     pub(super) fn put_newest_back(&mut self, id: ReplicaId) {
-        let is_meant = |slot: &ReplicaSlot| slot.id == id && slot.is_old;
+        let is_meant = |slot: &SimReplica| slot.id == id && slot.is_old;
         let Some(replica) = self.replicas.iter().position(is_meant) else { return };
         let Some((mut disk, lost)) = self.replicas[replica].newest_disk.take() else { return };
         if !self.faulty {

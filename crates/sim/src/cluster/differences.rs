@@ -9,7 +9,7 @@ use evenkeel_core::*;
 use evenkeel_format::decode_page;
 
 use super::Cluster;
-use super::replicas::ReplicaSlot;
+use super::replicas::SimReplica;
 use crate::payload::SECTOR;
 use crate::store::Store;
 
@@ -22,7 +22,7 @@ const MAX_PAIRS: u64 = 20_000;
 
 /// One replica of the newest view, and what its disk says.
 struct Disk<'a> {
-    slot: &'a ReplicaSlot,
+    slot: &'a SimReplica,
     record: ReplicaRecord,
     view: View,
 }
@@ -62,7 +62,7 @@ impl Cluster {
         for (a, b) in pairs {
             let sectors = a.slot.disk.sectors().min(b.slot.disk.sectors());
             let unsaid =
-                (0..sectors).find(|sector| differ(a, b, *sector) && !is_told(a, b, *sector));
+                (0..sectors).find(|sector| differ(a, b, *sector) && !is_reported(a, b, *sector));
             if let Some(sector) = unsaid {
                 return Some(format!(
                     "replica {} ({}) and replica {} ({}) differ in sector {sector}, and neither an open region nor a bit on their disks says so",
@@ -93,14 +93,14 @@ fn differ(a: &Disk<'_>, b: &Disk<'_>, sector: u32) -> bool {
 
 /// Whether the disk of one says that they may differ there; `a` is in-sync. One that is not keeps a
 /// bitmap of what it lacks itself, too: its own writes that nobody else may have.
-fn is_told(a: &Disk<'_>, b: &Disk<'_>, sector: u32) -> bool {
+fn is_reported(a: &Disk<'_>, b: &Disk<'_>, sector: u32) -> bool {
     let lacks = |disk: &Disk<'_>| has_bit(disk, b.record.id, sector / BLOCK);
     is_open(a.slot, sector)
         || is_open(b.slot, sector)
         || (b.record.state != ReplicaState::InSync && (lacks(a) || lacks(b)))
 }
 
-fn is_open(slot: &ReplicaSlot, sector: u32) -> bool {
+fn is_open(slot: &SimReplica, sector: u32) -> bool {
     slot.open_regions.values().any(|regions| {
         let region = u64::from(sector) * u64::from(SECTOR) / regions.region;
         regions.is_all() || regions.open.binary_search(&region).is_ok()

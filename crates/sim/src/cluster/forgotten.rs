@@ -13,7 +13,7 @@ use evenkeel_core::*;
 use super::Cluster;
 use super::clients::{Kind, Request};
 use super::disks::{ChangeKind, Work};
-use super::replicas::ReplicaSlot;
+use super::replicas::SimReplica;
 use crate::disk;
 use crate::marks::Mark;
 use crate::network::Party;
@@ -110,7 +110,7 @@ impl Cluster {
 
     fn vouches(&self, replica: usize, other: usize, sector: u32) -> bool {
         let slot = &self.replicas[other];
-        let is_whole = |slot: &ReplicaSlot| {
+        let is_whole = |slot: &SimReplica| {
             let is_there = slot.mirror == self.replicas[replica].mirror && slot.core.is_some();
             is_there
                 && !slot.is_old
@@ -120,7 +120,7 @@ impl Cluster {
         is_whole(slot) && self.is_in_sync_now(slot)
     }
 
-    fn is_in_sync_now(&self, slot: &ReplicaSlot) -> bool {
+    fn is_in_sync_now(&self, slot: &SimReplica) -> bool {
         let record = self.coordinator.newest().replica(slot.id).map(|(_, record)| *record);
         record.is_some_and(|record| {
             record.state == ReplicaState::InSync && record.incarnation == slot.incarnation
@@ -211,7 +211,8 @@ impl Cluster {
         });
         let status = slot.core.status(self.nodes[slot.node].clock(self.now));
         let peer = status.replicas.iter().find(|peer| peer.replica == other.id);
-        let is_used = peer.is_some_and(|p| p.connected && p.leaving.is_none() && !p.may_lack);
+        let is_used =
+            peer.is_some_and(|p| p.connected && p.leaving.is_none() && !p.may_be_out_of_sync);
         // Of what was committed it may not have heard.
         let own = slot.core.view().and_then(|view| view.replica(other.id));
         let is_used = is_used && own.is_some_and(|(_, r)| r.state == ReplicaState::InSync);

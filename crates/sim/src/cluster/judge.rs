@@ -7,7 +7,7 @@ use evenkeel_core::replica::OpenRegions;
 use evenkeel_core::*;
 
 use super::Cluster;
-use super::replicas::ReplicaSlot;
+use super::replicas::SimReplica;
 use crate::marks::Mark;
 use crate::network::Party;
 use crate::oracles::agreement::{self, Member};
@@ -137,8 +137,8 @@ impl Cluster {
             }
             Message::Copied { token, content } => {
                 let asked = slot.copies_asked.remove(&(link, *token));
-                let tells = !matches!(content, CopyContent::Refused | CopyContent::Failed(_));
-                if let Some(asked) = asked.filter(|_| tells) {
+                let reports = !matches!(content, CopyContent::Refused | CopyContent::Failed(_));
+                if let Some(asked) = asked.filter(|_| reports) {
                     let verdict = slot.fence.reads(replica, asked, slot.adopted);
                     self.judge(verdict);
                 }
@@ -268,7 +268,7 @@ impl Cluster {
     /// and may have left before the parts on other mirrors were decided; the others have it in
     /// their queues.
     fn had_local(&self, primary: usize, write: u32, part: Part) -> bool {
-        let has_room = |slot: &ReplicaSlot| slot.disk.sectors() >= part.replica_sector + part.count;
+        let has_room = |slot: &SimReplica| slot.disk.sectors() >= part.replica_sector + part.count;
         let identity = self.primaries[primary].id.node;
         let mut local = self
             .replicas
@@ -330,7 +330,7 @@ impl Cluster {
         let view = self.coordinator.newest().clone();
         for mirror in &view.mirrors {
             // Whose disk was swapped since is in-sync no more, which the next session tells.
-            let is_here = |record: &ReplicaRecord, slot: &ReplicaSlot| {
+            let is_here = |record: &ReplicaRecord, slot: &SimReplica| {
                 let is_swapped = slot.is_old && slot.incarnation != record.incarnation;
                 slot.id == record.id && slot.core.is_some() && !is_swapped
             };

@@ -222,10 +222,10 @@ impl Cluster {
         if let Some(Party::Primary(primary)) = dialler
             && slot.core.as_ref().is_some_and(listens)
         {
-            self.minimal.told((slot.mirror, replica), primary, through);
+            self.minimal.reported((slot.mirror, replica), primary, through);
             if earlier_incarnations {
                 self.marks.reach(Mark::EarlierIncarnationsStable);
-                self.minimal.told_of_earlier_incarnations((slot.mirror, replica));
+                self.minimal.reported_of_earlier_incarnations((slot.mirror, replica));
             }
         }
     }

@@ -53,8 +53,8 @@ use assembly::{Operators, Trouble};
 use forgotten::Garbage;
 use links::Dial;
 use nodes::Node;
-use primaries::PrimarySlot;
-use replicas::ReplicaSlot;
+use primaries::SimPrimary;
+use replicas::SimReplica;
 
 /// Most events that one run may take; more means that something goes round without end.
 const MAX_EVENTS: u64 = 20_000_000;
@@ -194,8 +194,8 @@ pub struct Cluster {
     /// The faults that were carried out, with their numbers.
     struck: Vec<(u64, Fault)>,
     nodes: Vec<Node>,
-    replicas: Vec<ReplicaSlot>,
-    primaries: Vec<PrimarySlot>,
+    replicas: Vec<SimReplica>,
+    primaries: Vec<SimPrimary>,
     network: Network,
     coordinator: Coordinator,
     operators: Operators,

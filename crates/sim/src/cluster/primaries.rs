@@ -21,7 +21,7 @@ use crate::sabotage::Sabotage;
 
 /// An attached volume: one incarnation of a primary, and its client.
 #[derive(Debug)]
-pub(super) struct PrimarySlot {
+pub(super) struct SimPrimary {
     pub id: PrimaryId,
     pub node: usize,
     pub core: Primary<Sectors>,
@@ -123,7 +123,7 @@ impl Cluster {
             own if own == node => format!("primary {primary} is attached on node {node}"),
             other => format!("primary {primary} is attached on node {node} as node {other}"),
         });
-        self.primaries.push(PrimarySlot {
+        self.primaries.push(SimPrimary {
             id,
             node,
             core: Primary::new(config, self.nodes[node].clock(self.now)),
@@ -327,7 +327,7 @@ impl Cluster {
             EndReason::NotReached(_) | EndReason::TooManyPrimaries => {
                 self.marks.reach(Mark::JoinRefused)
             }
-            EndReason::PredecessorLives => {
+            EndReason::PredecessorAlive => {
                 self.marks.reach(Mark::JoinRefused);
                 self.note_twin_refused(primary);
             }
@@ -364,7 +364,7 @@ impl Cluster {
                 }
             }
             Note::OtherHistory(replica) if self.coordinator.was_touched => {
-                self.operators.apart.insert(replica);
+                self.operators.diverged.insert(replica);
                 self.marks.reach(Mark::EpochRefused);
             }
             Note::OtherHistory(replica) => {

@@ -21,7 +21,7 @@ use crate::store::Store;
 
 /// A replica: its disk, which lasts, and its process, which comes and goes.
 #[derive(Debug)]
-pub(super) struct ReplicaSlot {
+pub(super) struct SimReplica {
     pub id: ReplicaId,
     pub node: usize,
     pub mirror: usize,
@@ -75,7 +75,7 @@ pub(super) struct ReplicaSlot {
     source: Option<ReplicaId>,
 }
 
-impl ReplicaSlot {
+impl SimReplica {
     /// Whether it lies on this node.
     pub fn is_of(&self, node: NodeId) -> bool {
         NodeId(self.node as u128 + 1) == node
@@ -117,7 +117,7 @@ pub(super) struct Place {
 }
 
 /// The replicas of a new volume, each with the first view in its superblocks.
-pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
+pub(super) fn create(profile: &Profile, view: &View) -> Vec<SimReplica> {
     let nodes = profile.placement.iter().flatten();
     let places = view.replicas().zip(nodes);
     places
@@ -126,11 +126,11 @@ pub(super) fn create(profile: &Profile, view: &View) -> Vec<ReplicaSlot> {
 }
 
 /// A new replica with this view in its superblocks.
-pub(super) fn make(view: &View, place: Place) -> ReplicaSlot {
+pub(super) fn make(view: &View, place: Place) -> SimReplica {
     let Place { id, mirror, node } = place;
     let sectors = (view.replica_size() / u64::from(SECTOR)) as u32;
     let (store, superblock) = Store::create(id, mirror as u32, view);
-    ReplicaSlot {
+    SimReplica {
         id,
         node,
         mirror,

@@ -26,7 +26,7 @@ impl Cluster {
     }
 
     /// The host that the primary is told.
-    pub(super) fn host_told(&self, primary: usize) -> HostId {
+    pub(super) fn host_reported(&self, primary: usize) -> HostId {
         let held = self.coordinator.newest().reservations.held;
         let mistaken = held.filter(|_| self.sabotage == Some(Sabotage::MistakeHosts));
         mistaken.map_or_else(|| self.host_of(primary), |held| held.holder)

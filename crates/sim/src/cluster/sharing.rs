@@ -4,7 +4,7 @@
 use evenkeel_core::*;
 
 use super::Cluster;
-use super::primaries::PrimarySlot;
+use super::primaries::SimPrimary;
 use crate::marks::Mark;
 use crate::oracles::Violation;
 use crate::oracles::minimal::Primaries;
@@ -151,7 +151,7 @@ impl Cluster {
             return;
         }
         let is_evicted =
-            |p: &&PrimarySlot| view.has_primary(p.id) && !next.has_primary(p.id) && p.alive;
+            |p: &&SimPrimary| view.has_primary(p.id) && !next.has_primary(p.id) && p.alive;
         let mut verdict = Ok(());
         for evicted in self.primaries.iter().filter(is_evicted).filter(|p| p.id.node != node) {
             let answers = members.iter().filter_map(|r| evicted.answered.get(r));

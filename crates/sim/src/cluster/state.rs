@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::Cluster;
 use super::clients::{Kind, Request};
-use super::primaries::PrimarySlot;
-use super::replicas::ReplicaSlot;
+use super::primaries::SimPrimary;
+use super::replicas::SimReplica;
 use crate::coordinator::Database;
 use crate::describe;
 use crate::queue::{MILLISECOND, Time};
@@ -84,7 +84,7 @@ impl Cluster {
         text + &self.waiting_clients(slot)
     }
 
-    fn waiting_clients(&self, slot: &PrimarySlot) -> String {
+    fn waiting_clients(&self, slot: &SimPrimary) -> String {
         let mut text = String::new();
         for (number, request) in &slot.requests {
             let ms = (self.now - request.at) / MILLISECOND;
@@ -117,7 +117,7 @@ impl Cluster {
         text + &self.disk_state(slot) + "\n"
     }
 
-    fn disk_state(&self, slot: &ReplicaSlot) -> String {
+    fn disk_state(&self, slot: &SimReplica) -> String {
         let health = &slot.health;
         let mut text = self.until(", its disk stands still", health.frozen_until);
         text += &self.until(", its disk is slow", health.slow.0);

@@ -40,7 +40,7 @@ struct Region {
 #[derive(Debug, Default)]
 struct LastWrite {
     sequence: Sequence,
-    told: HashSet<usize>,
+    reported: HashSet<usize>,
     /// To whom it or an older one was sent, who were not told so since: it is open there.
     open: HashSet<usize>,
     /// Its primary is gone, and all replicas have been in-sync since.
@@ -49,7 +49,7 @@ struct LastWrite {
 
 impl Region {
     /// What is told of the writes so far does not help: only of later ones.
-    fn forget_told(&mut self) {
+    fn forget_reported(&mut self) {
         for write in self.writes.values_mut() {
             let open = std::mem::take(&mut write.open);
             *write = LastWrite { sequence: NEVER, open, ..LastWrite::default() };
@@ -103,7 +103,7 @@ impl Minimal {
             let write = writes.entry(primary).or_default();
             let last = Some(write.sequence).filter(|last| *last != NEVER);
             write.sequence = last.max(Some(sequence)).unwrap_or(sequence);
-            write.told.clear();
+            write.reported.clear();
             write.open.insert(replica);
             self.becomes_dirty(place);
         }
@@ -122,7 +122,7 @@ impl Minimal {
             Some(region) => {
                 let place = (mirror, region);
                 let found = self.regions.entry(place).or_default();
-                found.forget_told();
+                found.forget_reported();
                 found.is_orphaned = true;
                 self.becomes_dirty(place);
             }
@@ -134,20 +134,20 @@ impl Minimal {
     pub fn lose_track(&mut self, mirror: usize) {
         self.all_dirty.insert(mirror);
         let regions = self.regions.iter_mut().filter(|(place, _)| place.0 == mirror);
-        regions.for_each(|(_, region)| region.forget_told());
+        regions.for_each(|(_, region)| region.forget_reported());
         self.left.values_mut().for_each(|left| left.clean.retain(|place| place.0 != mirror));
     }
 
     /// A replica that stays is told that what it found open in its log is stable.
-    pub fn told_of_earlier_incarnations(&mut self, replica: (usize, usize)) {
+    pub fn reported_of_earlier_incarnations(&mut self, replica: (usize, usize)) {
         self.earlier.retain(|(mirror, finder, _)| (*mirror, *finder) != replica);
     }
 
     /// A replica of a mirror is told that this primary's writes are stable up to `through`.
-    pub fn told(&mut self, (mirror, replica): (usize, usize), by: usize, through: Sequence) {
+    pub fn reported(&mut self, (mirror, replica): (usize, usize), by: usize, through: Sequence) {
         for (_, region) in self.regions.iter_mut().filter(|(place, _)| place.0 == mirror) {
             if let Some(write) = region.writes.get_mut(&by).filter(|w| w.sequence <= through) {
-                write.told.insert(replica);
+                write.reported.insert(replica);
                 write.open.remove(&replica);
             }
         }
@@ -166,13 +166,13 @@ impl Minimal {
         for (place, region) in &mut self.regions {
             let of_mirror = || replicas.iter().enumerate().filter(|(_, r)| r.0 == place.0);
             let all_in_sync = of_mirror().all(|(_, (_, is_in_sync))| *is_in_sync);
-            let is_told = |write: &LastWrite| {
-                of_mirror().all(|(id, (_, is_in_sync))| !is_in_sync || write.told.contains(&id))
+            let is_reported = |write: &LastWrite| {
+                of_mirror().all(|(id, (_, is_in_sync))| !is_in_sync || write.reported.contains(&id))
             };
             let is_gone = |by: &usize| !primaries.present.contains(by);
             let mut writes = region.writes.iter();
             let is_left =
-                writes.any(|(by, write)| is_gone(by) && !write.is_over && !is_told(write));
+                writes.any(|(by, write)| is_gone(by) && !write.is_over && !is_reported(write));
             region.is_orphaned |= primaries.are_others || is_left;
             if all_in_sync && !primaries.are_others {
                 region.is_orphaned = false;
@@ -234,8 +234,8 @@ impl Minimal {
                 && !region.is_orphaned
                 && !region.writes.is_empty()
                 && region.writes.values().all(|write| {
-                    let told = &write.told;
-                    told.contains(&leaving) && in_sync().all(|(id, _)| told.contains(&id))
+                    let reported = &write.reported;
+                    reported.contains(&leaving) && in_sync().all(|(id, _)| reported.contains(&id))
                 })
         };
         let all = self

@@ -45,7 +45,7 @@ fn a_reduction_is_told_as_arguments() {
         depth: Some(1),
         end: Some(1_500_000_000),
     };
-    let told = " --without Pause,Drift --faults 3-5,9 --operations none --depth 1 --end 1.5";
-    assert_eq!(reduction.to_string(), told);
+    let reported = " --without Pause,Drift --faults 3-5,9 --operations none --depth 1 --end 1.5";
+    assert_eq!(reduction.to_string(), reported);
     assert_eq!(Reduction::default().to_string(), "");
 }

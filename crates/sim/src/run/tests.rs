@@ -124,9 +124,9 @@ fn a_replayed_run_is_the_recorded_one() {
         let (recorded, tape) = Run::of(seed).record();
         let replayed = Run::of(seed).replay(&tape, Log::Off);
         let own = run(seed, None, Log::Off);
-        let told = |o: &Outcome| (o.counters.events, o.counters.time, o.struck.clone());
-        assert_eq!(told(&recorded), told(&own), "seed {seed}");
-        assert_eq!(told(&replayed), told(&own), "seed {seed}");
+        let reported = |o: &Outcome| (o.counters.events, o.counters.time, o.struck.clone());
+        assert_eq!(reported(&recorded), reported(&own), "seed {seed}");
+        assert_eq!(reported(&replayed), reported(&own), "seed {seed}");
     }
 }
 

@@ -94,7 +94,7 @@ fn a_time_that_cannot_be_right_is_told() {
     let key = Key::generate().unwrap().public();
     for now in [0, EARLY - 1, NEVER, u64::MAX] {
         let signed = authority.sign_node("n1", NodeId(7), &key, [9; 16], now);
-        assert!(matches!(signed, Err(SignError::Time(told)) if told == now), "{now}");
+        assert!(matches!(signed, Err(SignError::Time(reported)) if reported == now), "{now}");
     }
     authority.sign_node("n1", NodeId(7), &key, [9; 16], EARLY).unwrap();
     authority.sign_node("n1", NodeId(7), &key, [0xff; 16], NEVER - VALIDITY).unwrap();

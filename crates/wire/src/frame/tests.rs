@@ -88,7 +88,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     history: History(ids[2]),
                     size: !numbers[2],
                     state,
-                    slots: SlotBits { open: numbers[1] as u32, heard: numbers[0] as u32 },
+                    slots: SlotBits { open: numbers[1] as u32, seen: numbers[0] as u32 },
                 },
             }
         ),
@@ -101,7 +101,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 3 => Message::Pong {
                     generation,
                     number: PingNumber(number),
-                    slots: SlotBits { open: number as u32, heard: number as u32 }
+                    slots: SlotBits { open: number as u32, seen: number as u32 }
                 },
                 4 => Message::Fenced { generation },
                 5 => Message::Stable {
@@ -270,7 +270,7 @@ fn lengths_are_checked_before_anything_relies_on_them() {
 }
 
 #[test]
-fn strangers_are_told_apart() {
+fn strangers_are_reported_apart() {
     let good = encoded(&sample_write());
     let error = |offset: usize, value: u8| {
         let mut bytes = good.clone();

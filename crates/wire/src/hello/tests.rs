@@ -140,8 +140,11 @@ fn what_nodes_and_clusters_are_called_is_a_name() {
         assert_eq!(hello("n1", bad), Err(PartError::Name("cluster")), "{bad:?}");
         assert_eq!(answer(bad), Err(PartError::Name("node")), "{bad:?}");
     }
-    let told = PartError::Name("node").to_string();
-    assert!(told.starts_with("the hello's node name is none: a name has 1 to 64"), "{told}");
+    let reported = PartError::Name("node").to_string();
+    assert!(
+        reported.starts_with("the hello's node name is none: a name has 1 to 64"),
+        "{reported}"
+    );
 }
 
 #[test]

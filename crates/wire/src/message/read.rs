@@ -260,8 +260,8 @@ fn read_report(fields: &Fields, body: &mut Reader<'_>) -> Result<ReplicaReport, 
 }
 
 fn read_copies(fields: &Fields) -> Result<SlotBits, FrameError> {
-    let heard = u32::try_from(fields.offset).map_err(|_| FrameError::Field(fields.kind))?;
-    Ok(SlotBits { open: fields.length, heard })
+    let seen = u32::try_from(fields.offset).map_err(|_| FrameError::Field(fields.kind))?;
+    Ok(SlotBits { open: fields.length, seen })
 }
 
 fn read_extents(body: &mut Reader<'_>) -> Result<Vec<Extent>, FrameError> {

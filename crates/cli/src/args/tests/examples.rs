@@ -130,7 +130,7 @@ fn who_shows_a_plan_and_who_asks_is_as_decided() {
     let rows = page.lines().skip_while(|line| !line.contains("| asks |")).skip(2);
     let mut command = Cli::command();
     command.build();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for row in rows.take_while(|line| line.starts_with('|')) {
         let [which, asks, plan, _] = cells(row)[..] else { panic!("{row}") };
         for [group, name] in named(which) {
@@ -141,7 +141,7 @@ fn who_shows_a_plan_and_who_asks_is_as_decided() {
             let found = of.find_subcommand(&name).unwrap_or_else(|| panic!("{group} {name}"));
             assert_eq!(has(found, "dry-run"), plan == "yes", "{group} {name} --dry-run: {row}");
             assert_eq!(has(found, "yes"), asks != "no", "{group} {name} --yes: {row}");
-            told.insert([group, name]);
+            reported.insert([group, name]);
         }
     }
     for group in command.get_subcommands().filter(|group| group.has_subcommands()) {
@@ -149,8 +149,8 @@ fn who_shows_a_plan_and_who_asks_is_as_decided() {
             let name = [group.get_name().to_owned(), sub.get_name().to_owned()];
             // What only makes or measures something takes nothing away.
             let is_harmless = name == ["volume", "create"] || name[0] == "bench";
-            assert!(told.contains(&name) || is_harmless, "{name:?} is not in the table");
+            assert!(reported.contains(&name) || is_harmless, "{name:?} is not in the table");
         }
     }
-    assert!(told.len() > 10, "{told:?}");
+    assert!(reported.len() > 10, "{reported:?}");
 }

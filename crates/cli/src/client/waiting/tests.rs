@@ -43,9 +43,9 @@ fn it_is_said_what_holds_it_up() {
 
 #[test]
 fn nodes_that_send_no_heartbeats_are_named() {
-    let node = |name: &str, alive: bool, heard: u64| {
+    let node = |name: &str, alive: bool, seen: u64| {
         json!({"id": "", "name": name, "addresses": [], "here": false, "coordinator": false,
-            "alive": alive, "last_seen": heard, "software": ""})
+            "alive": alive, "last_seen": seen, "software": ""})
     };
     let nodes = |list: Vec<serde_json::Value>| -> NodesAnswer {
         serde_json::from_value(json!({"version": 1, "cluster": "home", "nodes": list})).unwrap()

@@ -28,7 +28,7 @@ fn without_a_terminal_it_says_what_it_would_have_removed_and_what_to_add() {
         again: "evenkeel volume change music --replicas 2 --yes".into(),
         always: false,
     };
-    let failure = unasked(&question, &told(&planned()));
+    let failure = unasked(&question, &reported(&planned()));
     assert_eq!(failure.exit, Exit::Unsafe);
     let expected = "evenkeel: volume `music` was not changed
   why: volume music would keep 2 replica(s) in each mirror
@@ -45,7 +45,7 @@ fn without_a_terminal_it_says_what_it_would_have_removed_and_what_to_add() {
 fn only_a_yes_is_a_yes() {
     let ask = |typed: &str| {
         let mut shown = Vec::new();
-        let is_agreed = asked(&told(&planned()), &mut typed.as_bytes(), &mut shown);
+        let is_agreed = asked(&reported(&planned()), &mut typed.as_bytes(), &mut shown);
         (is_agreed, String::from_utf8(shown).unwrap())
     };
     for typed in ["y\n", "yes\n", " YES \n", "Y"] {

@@ -189,7 +189,7 @@ impl<'a> Attempt<'a> {
     /// answer waits in the kernel.
     fn run(&self, program: &str, words: &[&OsStr]) -> Result<String, Failure> {
         let global = &self.context.global;
-        let tell = || {
+        let report = || {
             if !global.json && !global.quiet {
                 let volume = self.volume().ok();
                 if self.interrupt.wanted() {
@@ -201,12 +201,13 @@ impl<'a> Attempt<'a> {
                 );
             }
         };
-        system::run_unless(&self.interrupt, program, words, SLOW, tell).map_err(|ended| match ended
-        {
-            NotRun::Failed(failure) => failure,
-            NotRun::GoesOn => {
-                self.goes_on.replace(Some(program.to_owned()));
-                Failure::new(format!("`{program}` has not ended"), "").exit(Exit::Interrupted)
+        system::run_unless(&self.interrupt, program, words, SLOW, report).map_err(|ended| {
+            match ended {
+                NotRun::Failed(failure) => failure,
+                NotRun::GoesOn => {
+                    self.goes_on.replace(Some(program.to_owned()));
+                    Failure::new(format!("`{program}` has not ended"), "").exit(Exit::Interrupted)
+                }
             }
         })
     }

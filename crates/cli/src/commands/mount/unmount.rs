@@ -42,8 +42,8 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     }
     let before = Before::of(&points, &device, is_used);
     let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
-    let is_told = !context.global.json && !context.global.quiet;
-    if is_told {
+    let is_reported = !context.global.json && !context.global.quiet;
+    if is_reported {
         // Before the rest, which may take long.
         say(&match before {
             Before::Written => being_unmounted(&name, volume(context, &name).ok().as_ref()),
@@ -52,7 +52,7 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     }
     let left = match (is_used, args.keep_attached) {
         (false, _) => Left::not_here(&elsewhere),
-        (true, true) => Left { is_attached: true, told: "it is still attached".to_owned() },
+        (true, true) => Left { is_attached: true, reported: "it is still attached".to_owned() },
         (true, false) => give_back(context, &interrupt, &name, before)?,
     };
     if context.global.json {
@@ -60,8 +60,8 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
             "version": 1, "volume": name, "unmounted": shown, "attached": left.is_attached,
         });
         say(&format!("{text}\n"));
-    } else if is_told {
-        say(&format!("Volume {name}: {}\n", left.told));
+    } else if is_reported {
+        say(&format!("Volume {name}: {}\n", left.reported));
     }
     Ok(())
 }
@@ -104,12 +104,12 @@ impl Before {
 struct Left {
     is_attached: bool,
     /// As a sentence.
-    told: String,
+    reported: String,
 }
 
 impl Left {
     fn detached() -> Self {
-        Self { is_attached: false, told: "it is detached".to_owned() }
+        Self { is_attached: false, reported: "it is detached".to_owned() }
     }
 
     /// Of a device from which the volume had been taken away before.
@@ -117,11 +117,11 @@ impl Left {
         if elsewhere.is_empty() {
             return Self::detached();
         }
-        let told = format!(
+        let reported = format!(
             "it is not attached on this node any more; it is attached on node {}",
             elsewhere.join(", ")
         );
-        Self { is_attached: false, told }
+        Self { is_attached: false, reported }
     }
 }
 
@@ -140,10 +140,10 @@ fn give_back(
         .map_err(|failure| not_detached(failure, name, before))?;
     if answer.attached {
         // As a detach tells it, which names the volume first.
-        let told = answer.message.strip_prefix(&format!("{name}: ")).unwrap_or(&answer.message);
-        return match before != Before::Mounted && told.ends_with(AS_BEFORE) {
-            true => Err(not_mounted(name, told)),
-            false => Ok(Left { is_attached: true, told: told.to_owned() }),
+        let reported = answer.message.strip_prefix(&format!("{name}: ")).unwrap_or(&answer.message);
+        return match before != Before::Mounted && reported.ends_with(AS_BEFORE) {
+            true => Err(not_mounted(name, reported)),
+            false => Ok(Left { is_attached: true, reported: reported.to_owned() }),
         };
     }
     if answer.given_up {
@@ -189,7 +189,7 @@ fn unmount(
     point: &Path,
 ) -> Result<(), Failure> {
     let is_silent = context.global.json || context.global.quiet;
-    let tell = || {
+    let report = || {
         if !is_silent {
             let path = routes::fill(routes::VOLUME, &[name]);
             let answer = context.client.fetch_unless::<VolumeAnswer>(interrupt, &path).ok();
@@ -197,7 +197,7 @@ fn unmount(
             eprintln!("{}", waits(name, point, volume.as_ref()));
         }
     };
-    let ran = system::run_unless(interrupt, "umount", &[point.as_os_str()], SLOW, tell);
+    let ran = system::run_unless(interrupt, "umount", &[point.as_os_str()], SLOW, report);
     match ran {
         // It had done its work when it was stopped.
         Ok(_) => interrupt.check().map_err(|stopped| unmounted_only(stopped, name)),

@@ -63,7 +63,7 @@ fn a_host_is_told_what_connects_it() {
         }))
         .unwrap()
     };
-    let text = told("music", &answer("10.0.0.1:4420", None));
+    let text = reported("music", &answer("10.0.0.1:4420", None));
     let expected = "Exported volume music: nvme by n1
             nqn.s on 10.0.0.1:4420
             for nqn.a
@@ -72,10 +72,10 @@ To be run on nqn.a; what is secret in it is not shown again:
   nvme connect -t tcp -a 10.0.0.1 -s 4420 -n nqn.s --hostnqn nqn.a --dhchap-secret DHHC-1:01:x:
 ";
     assert_eq!(text, expected);
-    let text = told("music", &answer("[::]:4421", Some("DHHC-1:01:y:")));
+    let text = reported("music", &answer("[::]:4421", Some("DHHC-1:01:y:")));
     let expected = "  nvme connect -t tcp -a ADDRESS -s 4421 -n nqn.s --hostnqn nqn.a \
                     --dhchap-secret DHHC-1:01:x: --dhchap-ctrl-secret DHHC-1:01:y:\n";
     assert!(text.ends_with(expected), "{text}");
-    let text = told("music", &answer("[fd00::1]:4420", None));
+    let text = reported("music", &answer("[fd00::1]:4420", None));
     assert!(text.contains(" -a fd00::1 -s 4420 "), "{text}");
 }

@@ -179,12 +179,12 @@ fn what_only_a_command_brings_on_is_not_worth_waiting_for() {
     let why = |volume: &VolumeStatus| {
         hopeless(volume, &IN_SYNC).map(|obstacle| obstacle.failure(volume, &IN_SYNC).why)
     };
-    let mut apart = volume();
-    apart.mirrors[0].replicas[2].state = ReplicaState::Stale;
-    apart.mirrors[0].replicas[2].cause = Some(ReplicaCause::OtherHistory);
-    apart.mirrors[0].replicas[2].reason = Some("it has diverged".into());
+    let mut diverged = volume();
+    diverged.mirrors[0].replicas[2].state = ReplicaState::Stale;
+    diverged.mirrors[0].replicas[2].cause = Some(ReplicaCause::OtherHistory);
+    diverged.mirrors[0].replicas[2].reason = Some("it has diverged".into());
     let expected = "the replica on n3:fast does not come back by itself: it has diverged";
-    assert_eq!(why(&apart).as_deref(), Some(expected));
+    assert_eq!(why(&diverged).as_deref(), Some(expected));
     let paused = VolumeStatus { rebuild: RebuildRate::Paused, ..volume() };
     assert_eq!(why(&paused).as_deref(), Some("its rebuilds are paused"));
     let mut failing = VolumeStatus { health: VolumeHealth::Degraded, ..volume() };
@@ -235,12 +235,12 @@ fn what_is_still_being_counted_is_no_part_of_all() {
     let mut second = rebuild.clone();
     let known = Progress::of(&music);
     assert_eq!((known.done, known.total), (1 << 30, 4 << 30));
-    assert!(known.told.starts_with("1G of 4G, 1M/s"), "{known:?}");
+    assert!(known.reported.starts_with("1G of 4G, 1M/s"), "{known:?}");
     (second.counting, second.done, second.total, second.copied) = (true, 0, 0, 1 << 30);
     music.mirrors[0].replicas[0].rebuild = Some(second);
     let counted = Progress::of(&music);
     assert_eq!((counted.done, counted.total), (0, 1), "no part of nothing, which a bar calls all");
-    assert_eq!(counted.told, "counting what is to be copied, 2G copied");
+    assert_eq!(counted.reported, "counting what is to be copied, 2G copied");
     for replica in &mut music.mirrors[0].replicas {
         replica.rebuild = None;
     }

@@ -4,23 +4,23 @@ use super::*;
 use crate::output::volume::tests::volume;
 
 /// A line without its time.
-fn told(lines: &str) -> Vec<&str> {
+fn reported(lines: &str) -> Vec<&str> {
     lines.lines().map(|line| line.split_once(' ').unwrap().1).collect()
 }
 
 #[test]
-fn only_changes_are_told() {
+fn only_changes_are_reported() {
     let mut changes = Changes::default();
     let mut music = volume();
     let first = "music [UUR] rebuilding, serving: the replica on n3 is rebuilding";
-    assert_eq!(told(&changes.of(std::slice::from_ref(&music), true)), [first]);
+    assert_eq!(reported(&changes.of(std::slice::from_ref(&music), true)), [first]);
     music.mirrors[0].replicas[2].rebuild.as_mut().unwrap().done += 1;
     assert_eq!(changes.of(std::slice::from_ref(&music), true), "", "progress is no change");
     music.health = VolumeHealth::InSync;
     music.mirrors[0].summary = "[UUU]".into();
     music.reason = None;
-    assert_eq!(told(&changes.of(&[music], true)), ["music [UUU] in-sync, serving"]);
-    assert_eq!(told(&changes.of(&[], true)), ["music is gone"]);
+    assert_eq!(reported(&changes.of(&[music], true)), ["music [UUU] in-sync, serving"]);
+    assert_eq!(reported(&changes.of(&[], true)), ["music is gone"]);
 }
 
 #[test]
@@ -29,20 +29,20 @@ fn a_volume_is_not_gone_because_the_coordinator_is() {
     let music = std::slice::from_ref(&volume()).to_vec();
     changes.of(&music, true);
     let unknown = "music unknown: the coordinator does not answer, and nothing of this volume is on this node";
-    assert_eq!(told(&changes.of(&[], false)), [unknown]);
+    assert_eq!(reported(&changes.of(&[], false)), [unknown]);
     assert_eq!(changes.of(&[], false), "", "it is said once");
-    assert_eq!(told(&changes.of(&music, true)).len(), 1, "what it is now is told again");
-    assert_eq!(told(&changes.of(&[], true)), ["music is gone"]);
+    assert_eq!(reported(&changes.of(&music, true)).len(), 1, "what it is now is told again");
+    assert_eq!(reported(&changes.of(&[], true)), ["music is gone"]);
 }
 
 #[test]
 fn a_node_that_is_away_is_told_once() {
     let mut changes = Changes::default();
     changes.of(&[volume()], true);
-    assert_eq!(told(&changes.failure("no answer\n")), ["no answer"]);
+    assert_eq!(reported(&changes.failure("no answer\n")), ["no answer"]);
     assert_eq!(changes.failure("no answer\n"), "");
     let again = changes.of(&[volume()], true);
-    let again = told(&again);
+    let again = reported(&again);
     assert_eq!((again[0], again.len()), ("the node answers again", 2), "and what is so now");
     assert_eq!(changes.of(&[volume()], true), "");
 }

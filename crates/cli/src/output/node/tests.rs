@@ -134,17 +134,14 @@ fn a_node_that_only_the_coordinator_hears_is_not_just_alive() {
     assert_eq!(liveness(&node(false, Some(false))), "dead");
     let cut_off = liveness(&node(false, Some(true)));
     assert_eq!(cut_off, "answers here, no heartbeat received by the coordinator");
-    let unheard = ClusterNode { unknown: true, ..node(false, None) };
-    assert_eq!(liveness(&unheard), "unknown: no heartbeat received yet");
-    let paused = ClusterNode { last_seen: Some(1), ..unheard.clone() };
+    let unseen = ClusterNode { unknown: true, ..node(false, None) };
+    assert_eq!(liveness(&unseen), "unknown: no heartbeat received yet");
+    let paused = ClusterNode { last_seen: Some(1), ..unseen.clone() };
     let said = liveness(&paused);
     assert!(said.starts_with("unknown: last seen "), "{said}");
     assert!(said.ends_with(" ago, before the coordinator stood still"), "{said}");
     // Whoever answers does not call itself dead.
-    assert_eq!(
-        liveness(&ClusterNode { here: true, ..unheard }),
-        "alive, no heartbeat received yet"
-    );
+    assert_eq!(liveness(&ClusterNode { here: true, ..unseen }), "alive, no heartbeat received yet");
 }
 
 #[test]

@@ -45,7 +45,7 @@ all 1G compared in 5 s: 4K differ between replicas, 8K contradict their checksum
   bytes 8192 to 12288: damaged on n1:fast, n2:fast; whole on no in-sync replica
   and 4K more
 ";
-    assert_eq!(told(&verify(), &volume()), expected);
+    assert_eq!(reported(&verify(), &volume()), expected);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_undecided_asks_for_a_source() {
 all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 0 repaired; of 4K nobody knows which content is right: choose a replica whose content goes to all: evenkeel volume verify music --repair --source REPLICA
   bytes 4096 to 8192: different on n1:fast, n2:fast; which is right is not known
 ";
-    assert_eq!(told(&undecided, &volume()), expected);
+    assert_eq!(reported(&undecided, &volume()), expected);
 }
 
 /// Who names a source must not believe that all is as it is there.
@@ -87,13 +87,13 @@ fn a_source_that_does_not_count_is_told() {
 all 1G compared in 5 s: 4K differ between replicas, 0 contradict their checksums, 0 could not be read, 4K repaired; in 4K the named source does not count: other copies match their checksums, or more of them do
   bytes 4096 to 8192: different on n1:fast; repaired
 ";
-    assert_eq!(told(&overruled, &volume()), expected);
+    assert_eq!(reported(&overruled, &volume()), expected);
 }
 
 #[test]
 fn a_verdict_without_a_fault_is_one_line() {
     let expected = "all 1G compared in 5 s: all in-sync replicas identical\n";
-    assert_eq!(told(&sound(), &volume()), expected);
+    assert_eq!(reported(&sound(), &volume()), expected);
 }
 
 /// What was not compared is not called identical, and the verdict is dated.
@@ -145,12 +145,15 @@ fn a_verdict_names_the_only_replica() {
         ended: Some(1_700_000_000),
         ..sound()
     };
-    let told = verdict(&verify, &volume());
-    assert!(told.contains("; only read and matched with its checksums: n1:fast"), "{told}");
-    assert!(!told.contains("not covered: n1"), "{told}");
+    let reported = verdict(&verify, &volume());
+    assert!(reported.contains("; only read and matched with its checksums: n1:fast"), "{reported}");
+    assert!(!reported.contains("not covered: n1"), "{reported}");
     let damaged = Verify { damaged: 4096, ..verify };
-    let told = verdict(&damaged, &volume());
-    assert!(told.starts_with("all 1G read in 5 s: 0 differ between replicas, 4K contr"), "{told}");
+    let reported = verdict(&damaged, &volume());
+    assert!(
+        reported.starts_with("all 1G read in 5 s: 0 differ between replicas, 4K contr"),
+        "{reported}"
+    );
 }
 
 /// A verdict names the replicas that it is about; nothing is called compared that was added since.

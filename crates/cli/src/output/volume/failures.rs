@@ -7,8 +7,8 @@ use crate::output::phrases::{count, date, moment};
 /// The write, flush or other change that failed last for a reason that was the volume's own, if the
 /// volume's reason does not tell it: whoever has it mounted has to look.
 pub(super) fn last_failed_write(volume: &VolumeStatus) -> Option<&FailedRequests> {
-    let is_told = |reason: &String| reason.contains("requests fail");
-    if volume.reason.as_ref().is_some_and(is_told) {
+    let is_reported = |reason: &String| reason.contains("requests fail");
+    if volume.reason.as_ref().is_some_and(is_reported) {
         return None;
     }
     let is_own = |failed: &&FailedRequests| {

@@ -85,8 +85,8 @@ fn notes(table: &mut Table, replica: &ReplicaStatus, has_failed_reads: bool) {
         table.note(format!("why: {reason}"));
     }
     // One that has diverged is reached, and does not return for that.
-    let is_apart = replica.cause == Some(ReplicaCause::OtherHistory);
-    if let Some(seconds) = replica.retry_seconds.filter(|_| !is_apart) {
+    let is_diverged = replica.cause == Some(ReplicaCause::OtherHistory);
+    if let Some(seconds) = replica.retry_seconds.filter(|_| !is_diverged) {
         let pause = span(Duration::from_secs(seconds));
         table.note(match (replica.left_again, seconds) {
             (Some(times), 1..) => format!(

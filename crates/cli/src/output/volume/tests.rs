@@ -207,8 +207,8 @@ fn the_list_tells_that_writes_have_failed() {
     for (kind, cause) in [("read", "medium"), ("write", "reserved")] {
         assert!(!listed(failed(kind, cause), "").contains(" failed"), "{kind} {cause}");
     }
-    let told = listed(failed("write", "medium"), "requests failed until now");
-    assert!(!told.contains("write failed"), "{told}");
+    let reported = listed(failed("write", "medium"), "requests failed until now");
+    assert!(!reported.contains("write failed"), "{reported}");
     assert!(listed(failed("flush", "medium"), "").contains("\n  1 flush failed, the last "));
 }
 

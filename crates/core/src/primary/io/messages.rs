@@ -38,7 +38,7 @@ impl<P: Payload> Io<P> {
                 return parts.pong(cx, below, replica, (generation, number), slots);
             }
             Message::DiskFailed { generation, failure } => {
-                parts.told_of_failure(below, replica, generation, failure);
+                parts.reported_of_failure(below, replica, generation, failure);
             }
             Message::Drain { generation, token, offset, length, source } => {
                 let range = offset..offset.saturating_add(u64::from(length));
@@ -46,7 +46,8 @@ impl<P: Payload> Io<P> {
                 parts.drain(cx, below, asked);
             }
             Message::ClusterLock { generation, requester, number, range } => {
-                self.requests.cluster_lock_told(cx, lower, generation, requester, number, range);
+                self.requests
+                    .cluster_lock_reported(cx, lower, generation, requester, number, range);
             }
             Message::Granted { generation, requester, number } => {
                 self.requests.cluster_lock_granted(cx, lower, generation, requester, number);

@@ -94,7 +94,7 @@ impl<P: Payload> Io<P> {
         replica: ReplicaId,
     ) {
         self.resend(cx, lower, replica);
-        self.stability.tell_to(cx, lower, replica);
+        self.stability.report_to(cx, lower, replica);
         self.requests.restate_cluster_lock(lower, replica);
     }
 

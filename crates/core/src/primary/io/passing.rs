@@ -61,8 +61,8 @@ impl<P: Payload> Io<P> {
 
     /// Tells over which paths nothing is under way any more, if somebody wants to know.
     #[inline]
-    pub fn tell_drained(&mut self, cx: &mut Context<'_, P>) {
-        self.requests.tell_drained(cx);
+    pub fn report_drained(&mut self, cx: &mut Context<'_, P>) {
+        self.requests.report_drained(cx);
     }
 
     /// Requests may be served: takes in those that came before.
@@ -253,8 +253,8 @@ impl<P: Payload> Io<P> {
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged and under way still.
-    pub fn lacking(&self, mirror: usize) -> ReplicaSet {
-        self.parts.lacking(mirror)
+    pub fn out_of_sync(&self, mirror: usize) -> ReplicaSet {
+        self.parts.out_of_sync(mirror)
     }
 
     /// Writes that are not answered and have taken this long already.
@@ -284,9 +284,9 @@ impl<P: Payload> Io<P> {
 
     /// Tells those that have made a copy durable when what was sent by then is finished.
     #[inline]
-    pub fn tell_finished(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
+    pub fn report_finished(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
         let (parts, below) = &mut self.parts(lower);
-        parts.tell_finished(cx, below);
+        parts.report_finished(cx, below);
     }
 
     /// Lets what is not stable do so after a while, though the client does not flush.

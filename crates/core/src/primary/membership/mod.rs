@@ -33,4 +33,4 @@ pub(super) struct Membership {
 
 /// Tells which replicas of a mirror have failed a write that is acknowledged and under way still.
 /// Only who knows the writes can.
-pub(super) type Lacking<'a> = &'a dyn Fn(usize) -> ReplicaSet;
+pub(super) type OutOfSync<'a> = &'a dyn Fn(usize) -> ReplicaSet;

@@ -36,7 +36,7 @@ pub(in crate::primary) struct Peer {
     /// and of all since. It honours a longer one only when it has adopted that, and a shorter one
     /// binds at once.
     lease: Duration,
-    told: Told,
+    reported: Reported,
     disk: Disk,
     /// It has refused something: it is not asked again before the coordinator has told the newest
     /// view.
@@ -65,10 +65,10 @@ pub(in crate::primary) struct Place {
 
 /// What it last said of the slots of its intent log.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     slots: SlotBits,
     /// Which primaries of the present generation it has heard, and when that was asked.
-    heard: Option<(u32, Instant)>,
+    seen: Option<(u32, Instant)>,
     /// When it was asked what it last said of that in any generation. A change of the view outdates
     /// what it said, and not that it can be reached.
     asked_at: Option<Instant>,
@@ -92,7 +92,7 @@ impl Peer {
             incarnations: PeerIncarnations::default(),
             confirmed: None,
             lease,
-            told: Told::default(),
+            reported: Reported::default(),
             disk: Disk::default(),
             has_refused: false,
             refused_views: 0,
@@ -230,23 +230,23 @@ impl Peer {
 
     /// What it last said of the slots of its intent log.
     pub fn slots(&self) -> SlotBits {
-        self.told.slots
+        self.reported.slots
     }
 
     /// Which primaries of the present generation it last said that it has heard; `None` if it was
     /// not asked.
-    pub fn heard(&self) -> Option<u32> {
-        self.told.heard.map(|(slots, _)| slots)
+    pub fn seen(&self) -> Option<u32> {
+        self.reported.seen.map(|(slots, _)| slots)
     }
 
     /// Whether it has not been asked for so long which primaries it has heard.
-    pub fn heard_before(&self, now: Instant, period: Duration) -> bool {
-        self.told.heard.is_none_or(|(_, at)| now.since(at) >= period)
+    pub fn seen_before(&self, now: Instant, period: Duration) -> bool {
+        self.reported.seen.is_none_or(|(_, at)| now.since(at) >= period)
     }
 
     /// When it was asked what it last said.
-    pub fn told_at(&self) -> Option<Instant> {
-        self.told.asked_at
+    pub fn reported_at(&self) -> Option<Instant> {
+        self.reported.asked_at
     }
 
     /// Since when it is known to be no member.
@@ -292,7 +292,7 @@ impl Peer {
     /// The session that was asked for is open.
     pub fn session_opened(&mut self, link: LinkId, report: &ReplicaReport, now: Instant) {
         self.incarnations.said(report.incarnation, report.boot, report.is_stale_clone);
-        self.told.slots = report.slots;
+        self.reported.slots = report.slots;
         self.session = Session::opened(link);
         self.answers_since = now;
     }
@@ -386,12 +386,12 @@ impl Peer {
 
     /// It answers a ping, in the present generation or another one. Tells whether it confirms that.
     pub fn pong(&mut self, number: PingNumber, slots: SlotBits, is_current: bool) -> bool {
-        self.told.slots = slots;
+        self.reported.slots = slots;
         let Some(asked) = self.session.pong(number) else { return false };
-        self.told.asked_at = Some(asked);
+        self.reported.asked_at = Some(asked);
         if is_current {
             self.confirm(asked);
-            self.told.heard = Some((slots.heard, asked));
+            self.reported.seen = Some((slots.seen, asked));
         }
         is_current
     }
@@ -423,7 +423,7 @@ impl Peer {
             self.become_ready();
         }
         self.has_refused = false;
-        self.told.heard = None;
+        self.reported.seen = None;
     }
 
     /// It is in-sync anew: the next time that it is lost it is connected to as if it were the

@@ -2,7 +2,7 @@
 
 use super::mirror::MirrorPeers;
 use super::peer::{Peer, Place, Session};
-use super::{Lacking, Membership};
+use super::{Membership, OutOfSync};
 use crate::ids::*;
 use crate::policy::ReplicaSet;
 use crate::primary::{Context, PrimaryConfig, PrimaryEffect};
@@ -199,41 +199,47 @@ impl Membership {
 
     /// The replicas of a mirror that have failed a write which is acknowledged, as far as that is
     /// over.
-    pub fn remembered_to_lack(&self, mirror: usize) -> ReplicaSet {
-        let lacks = |peer: &&Peer| peer.mirror() == mirror && peer.disk().lacks_writes();
-        self.known.values().filter(lacks).fold(0, |set, peer| set | peer.bit())
+    pub fn remembered_out_of_sync(&self, mirror: usize) -> ReplicaSet {
+        let is_out_of_sync = |peer: &&Peer| peer.mirror() == mirror && peer.disk().is_out_of_sync();
+        self.known.values().filter(is_out_of_sync).fold(0, |set, peer| set | peer.bit())
     }
 
     /// These rebuilding replicas lack an acknowledged write until they have left, even if a view
     /// that is on its way makes them in-sync.
-    pub fn remember_lack(&mut self, mirror: usize, replicas: ReplicaSet) {
+    pub fn remember_out_of_sync(&mut self, mirror: usize, replicas: ReplicaSet) {
         for peer in self.known.values_mut() {
             if peer.mirror() == mirror && replicas & peer.bit() != 0 {
-                peer.disk_mut().lack_writes();
+                peer.disk_mut().mark_out_of_sync();
             }
         }
     }
 
     /// Whether a mirror can rely on this replica: it answers, and lacks nothing acknowledged.
-    pub fn is_sound(&self, replica: ReplicaId, lacking: Lacking<'_>) -> bool {
+    pub fn is_sound(&self, replica: ReplicaId, out_of_sync: OutOfSync<'_>) -> bool {
         let lacks_nothing = |peer: &Peer| {
-            let lacking = lacking(peer.mirror()) | self.remembered_to_lack(peer.mirror());
-            lacking & peer.bit() == 0
+            let out_of_sync =
+                out_of_sync(peer.mirror()) | self.remembered_out_of_sync(peer.mirror());
+            out_of_sync & peer.bit() == 0
         };
         self.known.get(&replica).is_some_and(|peer| peer.is_healthy() && lacks_nothing(peer))
     }
 
     /// Whether a mirror could go on without this in-sync replica.
-    pub fn has_sound_other(&self, mirror: usize, replica: ReplicaId, lacking: Lacking<'_>) -> bool {
+    pub fn has_sound_other(
+        &self,
+        mirror: usize,
+        replica: ReplicaId,
+        out_of_sync: OutOfSync<'_>,
+    ) -> bool {
         let peers = &self.mirrors[mirror];
-        peers.ids(peers.in_sync()).any(|id| id != replica && self.is_sound(id, lacking))
+        peers.ids(peers.in_sync()).any(|id| id != replica && self.is_sound(id, out_of_sync))
     }
 
     /// Whether each in-sync replica of a mirror lacks acknowledged writes, or may.
-    pub fn has_lost_everywhere(&self, mirror: usize, lacking: Lacking<'_>) -> bool {
-        let lacking = lacking(mirror) | self.remembered_to_lack(mirror);
+    pub fn has_lost_everywhere(&self, mirror: usize, out_of_sync: OutOfSync<'_>) -> bool {
+        let out_of_sync = out_of_sync(mirror) | self.remembered_out_of_sync(mirror);
         let peers = &self.mirrors[mirror];
-        let has_lost = |peer: &Peer| peer.disk().is_lost() || lacking & peer.bit() != 0;
+        let has_lost = |peer: &Peer| peer.disk().is_lost() || out_of_sync & peer.bit() != 0;
         peers.ids(peers.in_sync()).all(|id| self.known(id).is_some_and(has_lost))
     }
 

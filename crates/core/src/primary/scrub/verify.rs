@@ -18,7 +18,7 @@ use crate::time::Instant;
 use crate::view::{RebuildLimit, ReplicaRecord, ReplicaState};
 
 /// Ranges in which something is wrong that are told one by one.
-const MAX_TOLD: usize = 64;
+const MAX_REPORTED: usize = 64;
 
 /// Whether a verify goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl VerifyStatus {
         count(&wrong.different, |of_it, bytes| of_it.different += bytes);
         count(&wrong.damaged, |of_it, bytes| of_it.damaged += bytes);
         count(&wrong.unreadable, |of_it, bytes| of_it.unreadable += bytes);
-        if self.ranges.len() < MAX_TOLD {
+        if self.ranges.len() < MAX_REPORTED {
             self.ranges.push(wrong);
         }
     }

@@ -18,7 +18,7 @@ pub(in crate::primary) struct Calls {
     /// A newer view is known to exist: read it as soon as no call is under way.
     must_read: bool,
     /// The highest generation that a replica has told of since the coordinator was last asked.
-    told_of: Generation,
+    learned_of: Generation,
     /// A swap was not answered: it may still be carried out.
     is_in_doubt: bool,
     /// When the coordinator may be asked again after it did not answer.
@@ -84,7 +84,7 @@ impl Calls {
         Self {
             under_way: None,
             must_read: false,
-            told_of: Generation(0),
+            learned_of: Generation(0),
             is_in_doubt: false,
             retry_at: now,
             polled_at: now,
@@ -115,7 +115,7 @@ impl Calls {
     /// Whether there is a newer view than the one of this generation, as far as is known here, or
     /// there may be.
     pub fn want_newer_than(&self, generation: Generation) -> bool {
-        self.must_read || self.told_of > generation
+        self.must_read || self.learned_of > generation
     }
 
     /// Whether a swap that was not answered may still be carried out.
@@ -176,8 +176,8 @@ impl Calls {
     }
 
     /// A replica tells of a view of this generation.
-    pub fn hear_of(&mut self, generation: Generation) {
-        self.told_of = self.told_of.max(generation);
+    pub fn learn_of(&mut self, generation: Generation) {
+        self.learned_of = self.learned_of.max(generation);
     }
 
     /// The coordinator is not asked again at once, but then.
@@ -208,7 +208,7 @@ impl Calls {
     /// The view is read. What replicas have told before is told with it.
     pub fn read(&mut self, number: CoordinatorCall, now: Instant) {
         self.must_read = false;
-        self.told_of = Generation(0);
+        self.learned_of = Generation(0);
         self.begin(number, CallKind::Read, now);
     }
 
@@ -247,7 +247,7 @@ impl Calls {
         };
         let (answer, note) = self.believable(answer, known);
         let is_poll = matches!(call.kind, CallKind::Poll);
-        if is_poll && !tells_news(&answer, known) {
+        if is_poll && !has_news(&answer, known) {
             return Answered { note, outcome: None };
         }
         if !matches!(answer, CoordinatorAnswer::Unknown) && !is_outdated(&answer, known) {
@@ -285,10 +285,10 @@ impl Calls {
     ) -> (CoordinatorAnswer, Option<Note>) {
         let CoordinatorAnswer::Newest(newest) = &answer else { return (answer, None) };
         let mismatch = mismatch(newest, known);
-        let told = core::mem::replace(&mut self.disbelieves, mismatch);
+        let reported = core::mem::replace(&mut self.disbelieves, mismatch);
         let Some(mismatch) = mismatch else { return (answer, None) };
         let note = Note::ViewRefused(newest.generation, mismatch);
-        (CoordinatorAnswer::Unknown, (told != Some(mismatch)).then_some(note))
+        (CoordinatorAnswer::Unknown, (reported != Some(mismatch)).then_some(note))
     }
 
     /// The primary has ended: nobody waits for an answer.
@@ -341,7 +341,7 @@ fn mismatch(newest: &View, known: Known<'_>) -> Option<Mismatch> {
 }
 
 /// Whether an answer tells of another view.
-fn tells_news(answer: &CoordinatorAnswer, known: Known<'_>) -> bool {
+fn has_news(answer: &CoordinatorAnswer, known: Known<'_>) -> bool {
     match answer {
         CoordinatorAnswer::Newest(newest) => known.view != Some(&**newest),
         CoordinatorAnswer::NoVolume => true,

@@ -8,7 +8,7 @@ use super::members::{apply_departure, apply_leave};
 use super::primaries::evict;
 use crate::ids::*;
 use crate::primary::membership::peer::Peer;
-use crate::primary::membership::{Lacking, Membership};
+use crate::primary::membership::{Membership, OutOfSync};
 use crate::primary::{CommandError, Context, PrimaryEffect};
 use crate::settings::MAX_PRIMARIES;
 use crate::view::{Cause, ReplicaState, View, ViewError};
@@ -18,13 +18,13 @@ use crate::view::{Cause, ReplicaState, View, ViewError};
 pub(in crate::primary) struct Grounds<'a> {
     pub me: PrimaryId,
     pub peers: &'a Membership,
-    pub lacking: Lacking<'a>,
+    pub out_of_sync: OutOfSync<'a>,
 }
 
 impl Grounds<'_> {
     /// Whether a mirror can rely on this replica.
     pub fn is_sound(&self, replica: ReplicaId) -> bool {
-        self.peers.is_sound(replica, self.lacking)
+        self.peers.is_sound(replica, self.out_of_sync)
     }
 
     fn has_restarted(&self, replica: ReplicaId, since: Incarnation) -> bool {
@@ -89,7 +89,7 @@ impl Views {
         &mut self,
         cx: &mut Context<'_, P>,
         peers: &mut Membership,
-        lacking: Lacking<'_>,
+        out_of_sync: OutOfSync<'_>,
     ) -> Vec<PendingEdit> {
         if !cx.stage.is_acting() || !self.asking.calls.may_begin(cx.now) {
             return Vec::new(); // This is asked again after every event.
@@ -101,7 +101,7 @@ impl Views {
         let may_edit =
             self.adoption.is_over() || self.asking.edits.unblock(self.adoption.awaited());
         if may_edit && !self.asking.edits.is_empty() && !self.leaves_it_to_others(cx) {
-            return self.swap_edits(cx, peers, lacking);
+            return self.swap_edits(cx, peers, out_of_sync);
         }
         Vec::new()
     }
@@ -131,12 +131,12 @@ impl Views {
         &mut self,
         cx: &mut Context<'_, P>,
         peers: &mut Membership,
-        lacking: Lacking<'_>,
+        out_of_sync: OutOfSync<'_>,
     ) -> Vec<PendingEdit> {
         let unchanged = self.view.successor();
         let mut next = unchanged.clone();
         let mut applied = Vec::new();
-        let grounds = Grounds { me: cx.config.id, peers, lacking };
+        let grounds = Grounds { me: cx.config.id, peers, out_of_sync };
         for pending in self.asking.edits.take() {
             match self.apply(&mut next, pending.edit(), grounds) {
                 Ok(()) => applied.push(pending),

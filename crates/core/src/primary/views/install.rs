@@ -185,7 +185,7 @@ impl Views {
         }
         peers.known_mut(replica).into_iter().for_each(Peer::refused);
         if adopted > self.generation() {
-            self.asking.calls.hear_of(adopted);
+            self.asking.calls.learn_of(adopted);
         } else {
             self.asking.calls.read_soon();
         }

@@ -144,8 +144,8 @@ impl Views {
     }
 
     /// A replica tells of a view of this generation.
-    pub fn hear_of(&mut self, generation: Generation) {
-        self.asking.calls.hear_of(generation);
+    pub fn learn_of(&mut self, generation: Generation) {
+        self.asking.calls.learn_of(generation);
     }
 
     /// A replica says that a newer view excludes this primary.
@@ -153,7 +153,7 @@ impl Views {
         if generation > self.generation() {
             self.fence_notices.retain(|(other, _)| *other != link);
             self.fence_notices.push((link, generation));
-            self.asking.calls.hear_of(generation);
+            self.asking.calls.learn_of(generation);
         }
     }
 

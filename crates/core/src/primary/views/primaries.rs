@@ -34,14 +34,14 @@ impl Views {
         let Some(silent) = self.silent_primaries(cx, peers) else {
             return self.silences.listen_no_more();
         };
-        self.silences.heard_nothing_of(&silent, now);
+        self.silences.seen_nothing_of(&silent, now);
         let (me, patience) = (cx.config.id, self.lease().time() * EVICTION_LEASES);
         // A swap that was not answered comes back as an edit, perhaps long after.
-        let is_heard = |edit: Edit| match edit {
+        let was_seen = |edit: Edit| match edit {
             Edit::Evict(id) => id.node != me.node && !silent.contains(&id),
             _ => false,
         };
-        self.asking.edits.withdraw(is_heard);
+        self.asking.edits.withdraw(was_seen);
         for id in silent {
             // An older one there has ended, or had been silent when this one joined.
             if id.node == me.node || self.silences.of(id) >= patience {
@@ -57,8 +57,8 @@ impl Views {
     fn has_old_words_only(&self, peers: &Membership, now: Instant) -> bool {
         let lease = self.lease().time();
         let members = peers.values().filter(|peer| self.is_member(peer.id()));
-        let mut told = members.filter_map(Peer::told_at);
-        told.all(|asked| now.since(asked) > lease)
+        let mut reported = members.filter_map(Peer::reported_at);
+        reported.all(|asked| now.since(asked) > lease)
     }
 
     /// The other primaries that no member has answered lately; `None` if not all members have told.
@@ -73,11 +73,11 @@ impl Views {
         // Who has not told was not asked in this generation yet, or leaves because it does not
         // answer.
         let members = peers.values().filter(|peer| self.is_member(peer.id()));
-        let heard: Option<Vec<u32>> = members.map(Peer::heard).collect();
-        let heard = heard?.into_iter().fold(0, |all, bits| all | bits);
+        let seen: Option<Vec<u32>> = members.map(Peer::seen).collect();
+        let seen = seen?.into_iter().fold(0, |all, bits| all | bits);
         let me = cx.config.id;
         let is_silent = |other: &&PrimaryRecord| {
-            other.id != me && (other.id.node == me.node || heard & 1 << other.slot == 0)
+            other.id != me && (other.id.node == me.node || seen & 1 << other.slot == 0)
         };
         Some(self.view.primaries.iter().filter(is_silent).map(|other| other.id).collect())
     }
@@ -95,7 +95,7 @@ impl Views {
     /// Whether a replica is to be asked which primaries it has heard.
     pub fn is_unsure_of_primaries(&self, peer: &Peer, now: Instant) -> bool {
         let period: Duration = self.lease().time() / 4;
-        self.has_others() && peer.heard_before(now, period)
+        self.has_others() && peer.seen_before(now, period)
     }
 
     /// Whether the present view names a primary no more that the one before did. It may have

@@ -18,7 +18,7 @@ pub(in crate::primary) struct Silences {
 
 impl Silences {
     /// All members have told whom they hear, and of these primaries they hear nothing.
-    pub fn heard_nothing_of(&mut self, silent: &[PrimaryId], now: Instant) {
+    pub fn seen_nothing_of(&mut self, silent: &[PrimaryId], now: Instant) {
         let listened = self.listened_at.map_or(Duration::ZERO, |at| now.since(at));
         self.listened_at = Some(now);
         self.silent_for.retain(|id, _| silent.contains(id));

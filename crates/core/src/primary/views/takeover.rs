@@ -84,8 +84,8 @@ impl Gathering {
     }
 
     /// Whether some replica has lately answered a primary that has one of these slots.
-    fn hears(&self, slots: u32) -> bool {
-        self.reports.values().any(|report| report.slots.heard & slots != 0)
+    fn has_seen(&self, slots: u32) -> bool {
+        self.reports.values().any(|report| report.slots.seen & slots != 0)
     }
 }
 
@@ -141,14 +141,14 @@ impl Views {
 
     /// Whether a replica has lately answered an earlier primary of this node of which it is not
     /// certain that it has ended.
-    pub fn hears_predecessor(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
+    pub fn predecessor_was_seen(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
         let me = config.id;
         let may_live = |other: &&PrimaryRecord| {
             let is_earlier = other.id.node == me.node && other.id != me;
             is_earlier && config.earlier.may_live(other.id.incarnation)
         };
         let slots = slots_of(self.view.primaries.iter().filter(may_live));
-        !gathering.is_first_of_epoch && gathering.hears(slots)
+        !gathering.is_first_of_epoch && gathering.has_seen(slots)
     }
 
     /// Whether others run the volume, as far as the replicas tell, so that this primary has to join
@@ -159,15 +159,15 @@ impl Views {
         // soon will.
         let is_soon = cx.now.since(gathering.since) < view.lease.honoured();
         let is_behind = |report: &ReplicaReport| report.generation < view.generation;
-        let may_hear = is_soon && gathering.reports.values().any(is_behind);
+        let may_be_seen = is_soon && gathering.reports.values().any(is_behind);
         let others = slots_of_others(view, &cx.config);
         let are_others = view.is_shared() && others != 0;
-        are_others && !gathering.is_first_of_epoch && (may_hear || gathering.hears(others))
+        are_others && !gathering.is_first_of_epoch && (may_be_seen || gathering.has_seen(others))
     }
 
     /// Whether some replica has lately answered one of the primaries on other nodes.
-    pub fn hears_others(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
-        gathering.hears(slots_of_others(&self.view, config))
+    pub fn others_were_seen(&self, config: &PrimaryConfig, gathering: &Gathering) -> bool {
+        gathering.has_seen(slots_of_others(&self.view, config))
     }
 
     /// An in-sync replica with which no session is open, or not with the incarnation that the

@@ -249,7 +249,7 @@ fn parse<P: Payload>(
 fn comes_with_the_copy<P: Payload>(lower: &Lower<'_>, action: &DiskAction<P>) -> bool {
     let Some((offset, length, true)) = action.range() else { return false };
     let blocks = lower.log.blocks(offset, length);
-    lower.views.lacks_all() && lower.copier.is_to_copy(&blocks)
+    lower.views.is_all_out_of_sync() && lower.copier.is_to_copy(&blocks)
 }
 
 /// Whether a range is of whole logical blocks of the replica, and not too long.

@@ -44,7 +44,7 @@ impl<P: Payload> Data<P> {
         if let Err(error) = outcome {
             // Also those who did not ask: a primary that relies on this disk must not believe its
             // next incarnation.
-            lower.sessions.tell_disk_failed(cx, lower.views, error.into());
+            lower.sessions.report_disk_failed(cx, lower.views, error.into());
         }
         lower.copier.flush_ended(outcome.is_ok());
         self.answer_flush(cx, lower, waiters, outcome);
@@ -55,7 +55,7 @@ impl<P: Payload> Data<P> {
     /// process ends before the next flush, nobody else would know.
     pub fn flush_failed(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>) {
         self.flushes.fail(DiskError::Lost);
-        lower.sessions.tell_disk_failed(cx, lower.views, DiskError::Lost.into());
+        lower.sessions.report_disk_failed(cx, lower.views, DiskError::Lost.into());
     }
 
     /// A write has ended that was to be durable by itself. If it has failed as a flush does, it may
@@ -68,7 +68,7 @@ impl<P: Payload> Data<P> {
     ) -> Result<T, DiskError> {
         if let Err(DiskError::Lost) = &outcome {
             self.flushes.fail(DiskError::Lost);
-            lower.sessions.tell_disk_failed(cx, lower.views, DiskError::Lost.into());
+            lower.sessions.report_disk_failed(cx, lower.views, DiskError::Lost.into());
         }
         outcome.and_then(|done| self.flushes.failure().map_or(Ok(done), Err))
     }
@@ -96,7 +96,7 @@ impl<P: Payload> Data<P> {
                 FlushWaiter::Intents | FlushWaiter::Copies => {}
                 FlushWaiter::Rebuild => {
                     if let Err(error) = lower.copier.flushed(cx.now, outcome) {
-                        lower.sessions.tell_disk_failed(cx, lower.views, error.into());
+                        lower.sessions.report_disk_failed(cx, lower.views, error.into());
                     }
                 }
             }

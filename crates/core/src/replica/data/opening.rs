@@ -109,7 +109,7 @@ impl<P: Payload> Data<P> {
             if error == DiskError::Lost {
                 self.flushes.fail(error);
             }
-            lower.sessions.tell_disk_failed(cx, lower.views, error.into());
+            lower.sessions.report_disk_failed(cx, lower.views, error.into());
         }
     }
 }

@@ -14,22 +14,22 @@ use crate::view::ReplicaState;
 
 impl Log {
     /// The replicas that lack something.
-    pub fn lacking(&self) -> impl Iterator<Item = ReplicaId> {
+    pub fn out_of_sync(&self) -> impl Iterator<Item = ReplicaId> {
         self.missing.replicas()
     }
 
     /// The blocks that a replica lacks, if that is known.
-    pub fn lacked_by(&self, replica: ReplicaId) -> Option<&BlockSet> {
+    pub fn out_of_sync_of(&self, replica: ReplicaId) -> Option<&BlockSet> {
         self.missing.of(replica)
     }
 
     /// This replica lacks these blocks, too.
-    pub fn add_lacked(&mut self, replica: ReplicaId, blocks: &BlockSet) {
+    pub fn mark_out_of_sync(&mut self, replica: ReplicaId, blocks: &BlockSet) {
         self.missing.add(replica, blocks);
     }
 
     /// This replica lacks these blocks, too: a page that another replica has told.
-    pub fn add_lacked_page(&mut self, replica: ReplicaId, page: u32, bits: &PageBits) {
+    pub fn mark_page_out_of_sync(&mut self, replica: ReplicaId, page: u32, bits: &PageBits) {
         self.missing.add_page(replica, page, bits);
     }
 
@@ -113,7 +113,7 @@ impl Log {
     ) {
         self.missing.saved(cx.now, outcome.is_ok());
         if let Err(error) = outcome {
-            return lower.sessions.tell_disk_failed(cx, lower.views, error.into());
+            return lower.sessions.report_disk_failed(cx, lower.views, error.into());
         }
         if self.first_in_line().is_some() {
             self.save_missing(cx);

@@ -89,8 +89,8 @@ impl Log {
         if !orphaned.is_empty() {
             let replicas = views.mirror().into_iter().flat_map(|mirror| &mirror.replicas);
             // One that is not in-sync will get these blocks anew.
-            let lacks = |id: &ReplicaId| (*id == me) != is_in_sync;
-            for replica in replicas.map(|record| record.id).filter(lacks) {
+            let is_out_of_sync = |id: &ReplicaId| (*id == me) != is_in_sync;
+            for replica in replicas.map(|record| record.id).filter(is_out_of_sync) {
                 self.missing.add(replica, &orphaned);
             }
         }

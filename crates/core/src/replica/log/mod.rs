@@ -69,9 +69,10 @@ impl Log {
     /// open until a view is adopted: the one in the superblocks may not be the newest, so those
     /// that it says are missing may have been in-sync since, and have left again.
     fn distrust_open_regions(&mut self, me: ReplicaId, views: &Views) {
-        let lacking: Vec<_> = self.missing.replicas().filter(|replica| *replica != me).collect();
+        let out_of_sync: Vec<_> =
+            self.missing.replicas().filter(|replica| *replica != me).collect();
         let touched = self.slots.touched();
-        for replica in lacking {
+        for replica in out_of_sync {
             self.missing.add(replica, &touched);
         }
         if views.view().primaries.is_empty() && views.state() == Some(ReplicaState::InSync) {
@@ -203,7 +204,7 @@ impl Log {
     fn ask_to_stabilize<P>(&mut self, cx: &mut Context<'_, P>, views: &Views, sessions: &Sessions) {
         if self.work.take_time_to_ask(cx.now) {
             let generation = views.generation();
-            sessions.tell_primaries(cx, &Message::LogFilling { generation });
+            sessions.report_primaries(cx, &Message::LogFilling { generation });
         }
     }
 

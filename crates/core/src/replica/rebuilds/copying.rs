@@ -28,7 +28,7 @@ impl Rebuilds {
         }
         while self.begin_copy(cx, below) {}
         let me = cx.me.id;
-        let others = below.log.lacking().filter(|replica| *replica != me);
+        let others = below.log.out_of_sync().filter(|replica| *replica != me);
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.end_copying(others);
         }

@@ -21,7 +21,7 @@ impl Rebuilds {
                 rebuild.learns_anew();
                 self.ask(cx, below, cx.me.id, 0);
             } else {
-                rebuild.lacks_all(end);
+                rebuild.mark_all_out_of_sync(end);
             }
         }
     }
@@ -75,7 +75,7 @@ impl Rebuilds {
     }
 
     /// The source answers.
-    pub(super) fn missing_told<P: Payload>(
+    pub(super) fn missing_reported<P: Payload>(
         &mut self,
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
@@ -94,19 +94,19 @@ impl Rebuilds {
                 if page >= asked && page <= page_of(below.views.blocks().saturating_sub(1)) =>
             {
                 match &mut self.rebuild {
-                    Some(rebuild) if is_own => rebuild.lacks_page(page, &bits),
-                    _ => below.log.add_lacked_page(replica, page, &bits),
+                    Some(rebuild) if is_own => rebuild.mark_page_out_of_sync(page, &bits),
+                    _ => below.log.mark_page_out_of_sync(replica, page, &bits),
                 }
                 self.ask(cx, below, replica, page.saturating_add(1));
             }
-            MissingContent::End => self.told_all(cx.me.id, below, replica),
+            MissingContent::End => self.reported_all(cx.me.id, below, replica),
             MissingContent::Unknown => {
                 let end = below.views.blocks();
                 match &mut self.rebuild {
-                    Some(rebuild) if is_own => rebuild.lacks_all(end),
+                    Some(rebuild) if is_own => rebuild.mark_all_out_of_sync(end),
                     _ => {
-                        below.log.add_lacked(replica, &BlockSet::all(end));
-                        self.told_all(cx.me.id, below, replica);
+                        below.log.mark_out_of_sync(replica, &BlockSet::all(end));
+                        self.reported_all(cx.me.id, below, replica);
                     }
                 }
             }
@@ -118,11 +118,11 @@ impl Rebuilds {
 
     /// The source has told everything that a replica lacks. What this one may have that others
     /// lack is added.
-    fn told_all<P>(&mut self, me: ReplicaId, below: &Below<'_, P>, replica: ReplicaId) {
+    fn reported_all<P>(&mut self, me: ReplicaId, below: &Below<'_, P>, replica: ReplicaId) {
         let end = below.views.blocks();
         if let Some(rebuild) = &mut self.rebuild {
             match replica == me {
-                true => rebuild.has_learnt(below.log.lacked_by(me), end),
+                true => rebuild.has_learnt(below.log.out_of_sync_of(me), end),
                 false => rebuild.inherited(replica),
             }
         }

@@ -103,7 +103,7 @@ impl Rebuilds {
     pub fn is_to_be_copied(&self, blocks: &Range<u64>) -> bool {
         self.rebuild
             .as_ref()
-            .is_some_and(|rebuild| rebuild.phase().is_learning() || rebuild.lacks(blocks))
+            .is_some_and(|rebuild| rebuild.phase().is_learning() || rebuild.is_out_of_sync(blocks))
     }
 
     /// The source or a primary says something that only a rebuild waits for.
@@ -120,7 +120,7 @@ impl Rebuilds {
                 self.source_opened(cx, below, link, report);
             }
             Message::MissingBlocks { replica, asked, content } => {
-                self.missing_told(cx, below, link, replica, asked, content);
+                self.missing_reported(cx, below, link, replica, asked, content);
             }
             Message::Copied { token, content } => {
                 self.copied(cx, below, link, token, content, payload);
@@ -293,7 +293,7 @@ impl Rebuilds {
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.broke(error);
         }
-        below.sessions.tell_disk_failed(cx, below.views, error.into());
+        below.sessions.report_disk_failed(cx, below.views, error.into());
     }
 
     /// Asks the primaries to finish what they have sent, if something that was copied waits for
@@ -318,7 +318,7 @@ impl Rebuilds {
     fn ask_barrier<P: Payload>(&mut self, cx: &mut Context<'_, P>, below: &mut Below<'_, P>) {
         let generation = below.views.generation();
         if let Some(number) = self.rebuild.as_ref().and_then(Rebuild::barrier) {
-            below.sessions.tell_primaries(cx, &Message::RebuildCopied { generation, number });
+            below.sessions.report_primaries(cx, &Message::RebuildCopied { generation, number });
         }
     }
 
@@ -382,7 +382,7 @@ impl Rebuilds {
         if let Some(link) = self.rebuild.as_ref().and_then(|rebuild| rebuild.source().link()) {
             cx.disconnect(link);
         }
-        if is_rebuilding && !lacks_one_slot_only(below.views, old) {
+        if is_rebuilding && !differs_by_one_slot(below.views, old) {
             // What a failed flush may have lost is not stable, so others note it as missing here.
             below.data.forget_failure();
         }
@@ -393,17 +393,17 @@ impl Rebuilds {
         let (generation, limit) = (below.views.generation(), below.views.view().rebuild_limit);
         let report = self.rebuild.as_mut().and_then(|rebuild| rebuild.take_report(cx.now, limit));
         if let Some(progress) = report {
-            below.sessions.tell_primaries(cx, &Message::RebuildProgress { generation, progress });
+            below.sessions.report_primaries(cx, &Message::RebuildProgress { generation, progress });
             self.ask_barrier(cx, below);
-            self.tell_complete(cx, below);
+            self.report_complete(cx, below);
         }
     }
 
     /// Tells the primaries that it may become in-sync, if it may.
-    fn tell_complete<P: Payload>(&mut self, cx: &mut Context<'_, P>, below: &mut Below<'_, P>) {
+    fn report_complete<P: Payload>(&mut self, cx: &mut Context<'_, P>, below: &mut Below<'_, P>) {
         let generation = below.views.generation();
         if self.rebuild.as_ref().is_some_and(Rebuild::may_become_in_sync) {
-            below.sessions.tell_primaries(cx, &Message::RebuildDone { generation });
+            below.sessions.report_primaries(cx, &Message::RebuildDone { generation });
         }
     }
 
@@ -426,7 +426,7 @@ impl Rebuilds {
 
 /// Whether this replica may be rebuilding only for what one dead primary has left undone,
 /// beside others that go on. What is not stable of these nobody notes as missing here then.
-fn lacks_one_slot_only(views: &Views, old: &View) -> bool {
+fn differs_by_one_slot(views: &Views, old: &View) -> bool {
     let record = views.record();
     let is_unclean = record
         .is_some_and(|record| record.cause == Cause::UncleanEnd && record.missing_since.is_some());

@@ -50,7 +50,7 @@ pub(super) struct Rebuild {
     source: Source,
     phase: Phase,
     /// What is still to be copied; complete once it has been learnt.
-    lacking: BlockSet,
+    out_of_sync: BlockSet,
     /// The first block that no copy has been begun for in this round.
     cursor: u64,
     /// Blocks of which the source has told that they may hold data.
@@ -107,7 +107,7 @@ impl Rebuild {
         Self {
             source: Source::None,
             phase: Phase::Learning(None),
-            lacking: BlockSet::default(),
+            out_of_sync: BlockSet::default(),
             cursor: 0,
             dense: 0..0,
             set_aside: SetAside::default(),
@@ -155,13 +155,13 @@ impl Rebuild {
     }
 
     /// Whether all these blocks are known to be lacking.
-    pub fn lacks(&self, blocks: &Range<u64>) -> bool {
-        self.lacking.first_run(blocks.clone()).as_ref() == Some(blocks)
+    pub fn is_out_of_sync(&self, blocks: &Range<u64>) -> bool {
+        self.out_of_sync.first_run(blocks.clone()).as_ref() == Some(blocks)
     }
 
     /// Whether all these blocks are lacking and none is being copied.
     pub fn is_to_copy(&self, blocks: &Range<u64>) -> bool {
-        self.lacks(blocks) && !self.copies.values().any(|copy| copy.touches(blocks))
+        self.is_out_of_sync(blocks) && !self.copies.values().any(|copy| copy.touches(blocks))
     }
 
     /// Time has passed.

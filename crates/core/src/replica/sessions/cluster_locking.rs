@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use super::Sessions;
-use super::cluster_locks::Heard;
+use super::cluster_locks::Learned;
 use crate::ids::*;
 use crate::message::Message;
 use crate::replica::views::Views;
@@ -28,11 +28,13 @@ impl Sessions {
             self.refuse(cx, views, from.link, None);
             return Ok(());
         }
-        match self.cluster_locks.hear(requester, number, range) {
-            Heard::Nothing => {}
-            Heard::Again => self.grant_if_all_yield(cx, views, requester),
-            Heard::New(changed) => {
-                changed.into_iter().for_each(|changed| self.tell_cluster_lock(cx, views, changed));
+        match self.cluster_locks.learn(requester, number, range) {
+            Learned::Nothing => {}
+            Learned::Again => self.grant_if_all_yield(cx, views, requester),
+            Learned::New(changed) => {
+                changed
+                    .into_iter()
+                    .for_each(|changed| self.report_cluster_lock(cx, views, changed));
             }
         }
         Ok(())
@@ -66,14 +68,14 @@ impl Sessions {
     }
 
     /// Tells all primaries of a cluster lock.
-    fn tell_cluster_lock<P>(&self, cx: &mut Context<'_, P>, views: &Views, requester: PrimaryId) {
+    fn report_cluster_lock<P>(&self, cx: &mut Context<'_, P>, views: &Views, requester: PrimaryId) {
         if let Some(message) = self.cluster_locks.message(views.generation(), requester) {
             self.tell_those_of_the_view(cx, views, &message);
         }
     }
 
     /// A session with a primary begins, or it knows of the view: tells it of all cluster locks.
-    pub fn tell_cluster_locks_to<P>(&self, cx: &mut Context<'_, P>, views: &Views, link: LinkId) {
+    pub fn report_cluster_locks_to<P>(&self, cx: &mut Context<'_, P>, views: &Views, link: LinkId) {
         if self.primary_of(link).is_some_and(|primary| views.view().has_primary(primary)) {
             for message in self.cluster_locks.messages(views.generation()) {
                 cx.send(link, message, None);

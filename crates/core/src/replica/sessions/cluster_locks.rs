@@ -35,7 +35,7 @@ struct ClusterLock {
 
 /// What follows when a primary says what it locks.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Learned {
     /// Nothing: it has said something newer since.
     Nothing,
     /// It says so again, perhaps because it has missed that all yield.
@@ -46,16 +46,18 @@ pub(super) enum Heard {
 
 impl ClusterLocks {
     /// A primary says what it locks, or that its last lock is over.
-    pub fn hear(
+    pub fn learn(
         &mut self,
         requester: PrimaryId,
         number: ClusterLockNumber,
         range: Option<Range<u64>>,
-    ) -> Heard {
+    ) -> Learned {
         match self.of.get(&requester) {
-            Some(cluster_lock) if cluster_lock.number > number => Heard::Nothing,
-            Some(cluster_lock) if cluster_lock.number == number && range.is_some() => Heard::Again,
-            _ => Heard::New(self.take(requester, number, range)),
+            Some(cluster_lock) if cluster_lock.number > number => Learned::Nothing,
+            Some(cluster_lock) if cluster_lock.number == number && range.is_some() => {
+                Learned::Again
+            }
+            _ => Learned::New(self.take(requester, number, range)),
         }
     }
 

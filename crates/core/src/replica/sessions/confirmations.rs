@@ -90,7 +90,7 @@ impl Confirmations {
     }
 
     /// Whether a primary was confirmed for less than this time ago.
-    pub fn is_heard(&self, primary: PrimaryId, now: Instant, patience: Duration) -> bool {
+    pub fn was_seen(&self, primary: PrimaryId, now: Instant, patience: Duration) -> bool {
         self.of.get(&primary).is_some_and(|confirmation| now.since(confirmation.at) < patience)
     }
 

@@ -34,7 +34,7 @@ impl Sessions {
     }
 
     /// Tells primaries that the pending view may contradict.
-    pub fn tell_fenced<P>(&self, cx: &mut Context<'_, P>, views: &Views) {
+    pub fn report_fenced<P>(&self, cx: &mut Context<'_, P>, views: &Views) {
         let Some((view, adopter)) = views.pending() else {
             debug_assert!(false, "a view is being adopted");
             return;
@@ -44,10 +44,10 @@ impl Sessions {
         // Of a shared volume the others go on: they are to hear of it as soon as may be.
         let (is_shared, confirmations) = (view.is_shared(), &self.confirmations);
         let knows = |primary| primary == adopter || confirmations.has_learnt(primary, generation);
-        let is_told = |primary| {
+        let is_reported = |primary| {
             unaware.iter().any(|(other, _)| *other == primary) || (is_shared && !knows(primary))
         };
-        for (link, _) in self.open_primaries().filter(|(_, primary)| is_told(*primary)) {
+        for (link, _) in self.open_primaries().filter(|(_, primary)| is_reported(*primary)) {
             cx.send(link, Message::Fenced { generation }, None);
         }
     }

@@ -142,7 +142,7 @@ impl Sessions {
             let (generation, failure) = (views.generation(), error.into());
             cx.send(link, Message::DiskFailed { generation, failure }, None);
         }
-        self.tell_cluster_locks_to(cx, views, link);
+        self.report_cluster_locks_to(cx, views, link);
     }
 
     /// Whether this incarnation may be told to who asks: the superblocks list it, or do not list
@@ -215,10 +215,10 @@ impl Sessions {
 
     fn slot_bits(&self, views: &Views, now: Instant, open: u32) -> SlotBits {
         let patience = views.view().lease.honoured();
-        let is_heard = |id| self.confirmations.is_heard(id, now, patience);
-        let heard = views.view().primaries.iter().filter(|primary| is_heard(primary.id));
-        let heard = heard.fold(0, |bits, primary| bits | 1 << primary.slot);
-        SlotBits { open, heard }
+        let was_seen = |id| self.confirmations.was_seen(id, now, patience);
+        let seen = views.view().primaries.iter().filter(|primary| was_seen(primary.id));
+        let seen = seen.fold(0, |bits, primary| bits | 1 << primary.slot);
+        SlotBits { open, seen }
     }
 
     /// Sends an answer that shows a primary that its generation is the adopted one. Over a link
@@ -253,7 +253,7 @@ impl Sessions {
         }
     }
 
-    pub fn tell_primaries<P>(&self, cx: &mut Context<'_, P>, message: &Message) {
+    pub fn report_primaries<P>(&self, cx: &mut Context<'_, P>, message: &Message) {
         for (link, _) in self.open_primaries() {
             cx.send(link, message.clone(), None);
         }
@@ -273,9 +273,9 @@ impl Sessions {
         }
     }
 
-    pub fn tell_disk_failed<P>(&self, cx: &mut Context<'_, P>, views: &Views, failure: Failure) {
+    pub fn report_disk_failed<P>(&self, cx: &mut Context<'_, P>, views: &Views, failure: Failure) {
         let generation = views.generation();
-        self.tell_primaries(cx, &Message::DiskFailed { generation, failure });
+        self.report_primaries(cx, &Message::DiskFailed { generation, failure });
     }
 
     /// Answers a primary that asks whether this generation is the adopted one, with the slots of

@@ -174,8 +174,8 @@ impl Adoption {
             next.as_ref().is_none_or(|(_, next)| is_saving && next.generation > pending);
         assert!(waits_rightly, "I3: another view waits for {pending:?} for nothing");
         let is_twice = |(n, link): (usize, &LinkId)| reply_to[..n].contains(link);
-        let is_told_twice = reply_to.iter().enumerate().any(is_twice);
-        assert!(!is_told_twice, "I11: {pending:?} is answered twice over one link");
+        let is_reported_twice = reply_to.iter().enumerate().any(is_twice);
+        assert!(!is_reported_twice, "I11: {pending:?} is answered twice over one link");
     }
 }
 

@@ -61,7 +61,7 @@ impl Views {
     }
 
     /// Whether a rebuild copies all of the replica: no bitmap says what it lacks.
-    pub fn lacks_all(&self) -> bool {
+    pub fn is_all_out_of_sync(&self) -> bool {
         self.record().is_some_and(|record| record.missing_since.is_none())
     }
 

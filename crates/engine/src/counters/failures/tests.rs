@@ -31,7 +31,7 @@ fn at_the_end_the_rest_is_told_once() {
     for seconds in 0..5 {
         failures.note("flush", RequestError::Medium, Instant(seconds * SECOND));
     }
-    let counts: Vec<_> = failures.untold(Instant(5 * SECOND)).iter().map(|f| f.count).collect();
+    let counts: Vec<_> = failures.unreported(Instant(5 * SECOND)).iter().map(|f| f.count).collect();
     assert_eq!(counts, [5]);
-    assert!(failures.untold(Instant(6 * SECOND)).is_empty());
+    assert!(failures.unreported(Instant(6 * SECOND)).is_empty());
 }

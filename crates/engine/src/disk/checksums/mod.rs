@@ -440,7 +440,7 @@ impl ChecksumStore {
     /// Makes room for pages that are to be read: of those that were not used for longest the ones
     /// go that the disk holds as they are. Returns what has to be written for the others to go next
     /// time.
-    pub(super) fn make_room(&mut self) -> Option<Writes> {
+    pub(super) fn make_space(&mut self) -> Option<Writes> {
         let count = self.pages.len() + self.loading.len();
         if self.is_writing || count <= MAX_PAGES - EVICTED {
             return None;

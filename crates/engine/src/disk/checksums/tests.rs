@@ -262,11 +262,11 @@ fn pages_that_nobody_uses_make_room_and_changed_ones_are_written_before() {
     for n in 0..MAX_PAGES as u64 * 2 {
         let range = n * page..n * page + B;
         if !checksums.pin(&range) {
-            if let Some(writes) = checksums.make_room() {
+            if let Some(writes) = checksums.make_space() {
                 carry_out(&file, &writes);
                 written += writes.count();
                 checksums.pages_written(true);
-                checksums.make_room();
+                checksums.make_space();
             }
             assert!(checksums.has_room());
             for run in checksums.take_unloaded(&range) {
@@ -289,7 +289,7 @@ fn full() -> (ChecksumStore, Option<Writes>) {
     let mut writes = None;
     for n in 0..2 * MAX_PAGES as u64 {
         let range = n * CHECKSUMS_PER_PAGE as u64 * B..n * CHECKSUMS_PER_PAGE as u64 * B + B;
-        writes = writes.or(checksums.make_room());
+        writes = writes.or(checksums.make_space());
         if !checksums.has_room() {
             break;
         }
@@ -308,7 +308,7 @@ fn while_pages_are_written_no_more_are_read_than_there_is_room_for() {
     let (mut checksums, writes) = full();
     assert!(writes.is_some() && checksums.pages.len() <= MAX_PAGES, "{}", checksums.pages.len());
     checksums.pages_written(true);
-    checksums.make_room();
+    checksums.make_space();
     assert!(checksums.has_room(), "what was written has gone");
 }
 
@@ -317,7 +317,7 @@ fn nobody_waits_for_a_disk_that_takes_no_pages() {
     let (mut checksums, writes) = full();
     assert!(writes.is_some());
     checksums.pages_written(false);
-    assert!(checksums.make_room().is_some() && checksums.has_room());
+    assert!(checksums.make_space().is_some() && checksums.has_room());
 }
 
 /// Which of these blocks a read can't compare: those that hold nothing, and those that do.

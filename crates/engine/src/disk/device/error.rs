@@ -32,7 +32,7 @@ impl Failure {
     }
 
     /// What the core is told.
-    pub(in crate::disk) fn told(&self) -> DiskError {
+    pub(in crate::disk) fn reported(&self) -> DiskError {
         if self.is_lost { DiskError::Lost } else { disk_error(&self.error) }
     }
 }

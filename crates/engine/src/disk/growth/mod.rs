@@ -21,7 +21,7 @@ use self::plan::Plan;
 use super::checksums::carry::Rest;
 use super::checksums::{Area, ChecksumStore};
 use super::helper::Done;
-use super::room::{RoomFailure, RoomRequest, RoomStep, RoomTask};
+use super::space::{SpaceFailure, SpaceRequest, SpaceStep, SpaceTask};
 use super::{Disk, Ended};
 use crate::disk::device::{Access, Io, Means, write_at};
 use crate::error::EngineError;
@@ -39,9 +39,9 @@ enum Phase {
     #[default]
     None,
     /// Actions that began before are to end first.
-    Waiting(RoomRequest),
+    Waiting(SpaceRequest),
     /// The helper writes.
-    Writing(Box<After>, RoomRequest),
+    Writing(Box<After>, SpaceRequest),
 }
 
 /// What the helper writes, all of it durably: first what superblocks will refer to, then these.
@@ -58,7 +58,7 @@ struct Changes {
 struct After {
     superblock: Superblock,
     checksums: Sums,
-    task: Option<RoomTask>,
+    task: Option<SpaceTask>,
 }
 
 /// What becomes of the checksums.
@@ -101,7 +101,7 @@ impl Growth {
     }
 
     /// The step that waits, when nothing it waits for is under way any more.
-    fn take_waiting(&mut self) -> Option<RoomRequest> {
+    fn take_waiting(&mut self) -> Option<SpaceRequest> {
         match core::mem::take(&mut self.phase) {
             Phase::Waiting(request) => Some(request),
             phase => {
@@ -112,7 +112,7 @@ impl Growth {
     }
 
     /// The step that the helper has written.
-    fn take_written(&mut self) -> Option<(After, RoomRequest)> {
+    fn take_written(&mut self) -> Option<(After, SpaceRequest)> {
         match core::mem::take(&mut self.phase) {
             Phase::Writing(after, request) => Some((*after, request)),
             phase => {
@@ -125,15 +125,15 @@ impl Growth {
 
 impl Changes {
     /// Blocks on the disk.
-    fn carry_out(self, file: &impl Access) -> Result<(), RoomFailure> {
+    fn carry_out(self, file: &impl Access) -> Result<(), SpaceFailure> {
         let Self { before, superblock, places, after } = self;
         if let Some(rest) = before {
-            rest.carry_out(file).map_err(RoomFailure::Unchanged)?;
+            rest.carry_out(file).map_err(SpaceFailure::Unchanged)?;
         }
         for place in places {
-            write_durably(file, &superblock.0, place).map_err(RoomFailure::Unknown)?;
+            write_durably(file, &superblock.0, place).map_err(SpaceFailure::Unknown)?;
         }
-        after.map_or(Ok(()), |rest| rest.carry_out(file)).map_err(RoomFailure::Unknown)
+        after.map_or(Ok(()), |rest| rest.carry_out(file)).map_err(SpaceFailure::Unknown)
     }
 }
 
@@ -156,24 +156,24 @@ impl<I: Io> Disk<I> {
     /// something is being saved: to be tried again. It fails if a replica lacks writes, or the disk
     /// fails: if that was in saving the superblocks, this replica does nothing more. Returns
     /// actions that have ended.
-    pub(crate) fn make_room(
+    pub(crate) fn make_space(
         &mut self,
         means: &mut Means<'_, I>,
-        request: RoomRequest,
+        request: SpaceRequest,
     ) -> Vec<Ended> {
         if let Some(answer) = self.room_at_once(&request) {
             (request.answer)(answer);
             return Vec::new();
         }
         self.growth.phase = Phase::Waiting(request);
-        self.advance_room(means)
+        self.advance_space(means)
     }
 
     /// The answer to a step that writes nothing.
     fn room_at_once(
         &mut self,
-        request: &RoomRequest,
-    ) -> Option<Result<Option<RoomTask>, EngineError>> {
+        request: &SpaceRequest,
+    ) -> Option<Result<Option<SpaceTask>, EngineError>> {
         if request.length <= self.superblocks.newest().data_length {
             return Some(Ok(None));
         }
@@ -187,16 +187,16 @@ impl<I: Io> Disk<I> {
         let is_saving = !self.superblocks.is_idle() || self.data.raw().writes_metadata();
         let mut plan = Plan::new(&self.superblocks, &mut self.data, request);
         match request.step {
-            RoomStep::Plan => Some(Ok(Some(plan.room()))),
-            RoomStep::CarryChecksums { anew } => Some(plan.carry_checksums(anew).map(Some)),
-            RoomStep::MoveMetadata | RoomStep::Use if is_saving => Some(Err(EngineError::Busy)),
-            RoomStep::MoveMetadata | RoomStep::Use => plan.refuses().map(Err),
+            SpaceStep::Plan => Some(Ok(Some(plan.space()))),
+            SpaceStep::CarryChecksums { anew } => Some(plan.carry_checksums(anew).map(Some)),
+            SpaceStep::MoveMetadata | SpaceStep::Use if is_saving => Some(Err(EngineError::Busy)),
+            SpaceStep::MoveMetadata | SpaceStep::Use => plan.refuses().map(Err),
         }
     }
 
     /// Has the step written that waits, if nothing is under way any more. Returns actions that have
     /// ended.
-    pub(crate) fn advance_room(&mut self, means: &mut Means<'_, I>) -> Vec<Ended> {
+    pub(crate) fn advance_space(&mut self, means: &mut Means<'_, I>) -> Vec<Ended> {
         if !self.growth.is_waiting() || !self.has_nothing_under_way() {
             return Vec::new();
         }
@@ -209,7 +209,7 @@ impl<I: Io> Disk<I> {
                 let (file, replica) = (self.data.raw().file().clone(), means.replica);
                 self.helper.ask(move || {
                     let result = changes.carry_out(&file);
-                    Done::RoomMade { replica, result }
+                    Done::SpaceMade { replica, result }
                 });
                 return Vec::new();
             }
@@ -220,16 +220,16 @@ impl<I: Io> Disk<I> {
     }
 
     /// The helper has written the step, or failed to. Returns actions that have ended.
-    pub(crate) fn room_made(
+    pub(crate) fn space_made(
         &mut self,
         means: &mut Means<'_, I>,
-        result: Result<(), RoomFailure>,
+        result: Result<(), SpaceFailure>,
     ) -> Vec<Ended> {
         let Some((after, request)) = self.growth.take_written() else { return Vec::new() };
         let answer = match result {
-            Ok(()) => Ok(self.room_changed(after)),
-            Err(RoomFailure::Unchanged(error)) => Err(error.into()),
-            Err(RoomFailure::Unknown(error)) => {
+            Ok(()) => Ok(self.space_changed(after)),
+            Err(SpaceFailure::Unchanged(error)) => Err(error.into()),
+            Err(SpaceFailure::Unknown(error)) => {
                 // Which of the two the disk holds is unknown, and so is where bitmaps would be
                 // found.
                 self.superblocks.become_unknown();
@@ -240,7 +240,7 @@ impl<I: Io> Disk<I> {
         self.begin_held(means)
     }
 
-    fn room_changed(&mut self, after: After) -> Option<RoomTask> {
+    fn space_changed(&mut self, after: After) -> Option<SpaceTask> {
         self.data.raw_mut().set_length(after.superblock.data_length);
         self.superblocks.replace(after.superblock);
         if let Some(store) = self.data.store_mut() {

@@ -10,7 +10,7 @@ use super::{After, Changes, Sums};
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::device::Io;
 use crate::disk::filters::Checksums;
-use crate::disk::room::{RoomRequest, RoomStep, RoomTask};
+use crate::disk::space::{SpaceRequest, SpaceStep, SpaceTask};
 use crate::disk::superblocks::Superblocks;
 use crate::error::EngineError;
 
@@ -22,7 +22,7 @@ pub(super) struct Plan<'a> {
     /// Where the data begin on the disk.
     start: u64,
     store: Option<&'a mut ChecksumStore>,
-    request: &'a RoomRequest,
+    request: &'a SpaceRequest,
 }
 
 /// What is to be written, if anything, and what holds then.
@@ -32,7 +32,7 @@ impl<'a> Plan<'a> {
     pub(super) fn new<I: Io, T>(
         superblocks: &'a Superblocks,
         data: &'a mut Checksums<I, T>,
-        request: &'a RoomRequest,
+        request: &'a SpaceRequest,
     ) -> Self {
         let (superblock, places) = (superblocks.newest(), superblocks.places());
         let start = data.raw().layout().on_disk(0);
@@ -41,25 +41,25 @@ impl<'a> Plan<'a> {
 
     /// What has to read as zeroes: what lies behind the metadata where they are, up to their new
     /// end.
-    pub(super) fn room(&mut self) -> RoomTask {
+    pub(super) fn space(&mut self) -> SpaceTask {
         if let Some(store) = &mut self.store {
             store.stop_carrying();
         }
         let (length, end) = (self.request.length, metadata_end(self.superblock));
         let is_moved = is_moved(self.superblock, length);
-        RoomTask::Zero(end..if is_moved { end } else { disk_length(length).max(end) })
+        SpaceTask::Zero(end..if is_moved { end } else { disk_length(length).max(end) })
     }
 
     /// Has checksums copied to where they will lie, unless that place overlaps with where they are.
-    pub(super) fn carry_checksums(&mut self, anew: bool) -> Result<RoomTask, EngineError> {
+    pub(super) fn carry_checksums(&mut self, anew: bool) -> Result<SpaceTask, EngineError> {
         let (superblock, length) = (self.superblock, self.request.length);
         let (moved, end) = (moved(superblock, length), metadata_end(superblock));
         let is_apart = Area::of(&moved).start() >= end;
         match &mut self.store {
             Some(store) if is_apart && !is_moved(superblock, length) => {
-                store.carry(Area::of(&moved), anew).map(RoomTask::Carry).ok_or(EngineError::Busy)
+                store.carry(Area::of(&moved), anew).map(SpaceTask::Carry).ok_or(EngineError::Busy)
             }
-            _ => Ok(RoomTask::Zero(end..end)),
+            _ => Ok(SpaceTask::Zero(end..end)),
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
     pub(super) fn changes(mut self) -> Planned {
         match self.refuses() {
             Some(refused) => Err(refused),
-            None if self.request.step == RoomStep::Use => self.use_room(),
+            None if self.request.step == SpaceStep::Use => self.use_room(),
             None => self.move_metadata(),
         }
     }
@@ -83,7 +83,7 @@ impl<'a> Plan<'a> {
     fn move_metadata(&mut self) -> Planned {
         let (superblock, length) = (self.superblock, self.request.length);
         let data = superblock.data_length;
-        let task = Some(RoomTask::Zero(self.start + data..self.start + length));
+        let task = Some(SpaceTask::Zero(self.start + data..self.start + length));
         if is_moved(superblock, length) {
             let (superblock, checksums) = (superblock.clone(), Sums::Extended(data));
             return Ok((None, After { superblock, checksums, task }));

@@ -20,7 +20,7 @@ fn nothing_is_under_way_while_a_step_is_written() {
         let checksums = Sums::Extended(superblock.data_length);
         let after = After { superblock, checksums, task: None };
         let (length, answer) = (1 << 30, Box::new(|_| ()));
-        let request = RoomRequest { length, step: RoomStep::Use, spare_in: None, answer };
+        let request = SpaceRequest { length, step: SpaceStep::Use, spare_in: None, answer };
         disk.growth.phase = Phase::Writing(Box::new(after), request);
     });
 }

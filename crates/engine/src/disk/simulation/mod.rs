@@ -44,7 +44,7 @@ enum Sabotage {
     /// Checksums are not copied to where they will lie.
     LoseCarried,
     /// A step of making room is forgotten that waits.
-    ForgetRoom,
+    ForgetSpace,
     /// The disk is closed whatever is under way.
     CloseAtOnce,
     /// What is refused for want of space counts as a flush that has failed.

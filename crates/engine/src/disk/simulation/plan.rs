@@ -169,8 +169,8 @@ impl Plan {
     /// Bytes that an action is about.
     pub(super) fn range(&self, random: &mut Random, may_be_long: bool) -> Range<u64> {
         let region = self.region(random) * REGION;
-        let room = REGION.min(self.length - region) / self.block;
-        let start = region + random.below(room.min(64)) * self.block;
+        let space = REGION.min(self.length - region) / self.block;
+        let start = region + random.below(space.min(64)) * self.block;
         let start = if random.chance(200) { region } else { start };
         let longest = match random.below(100) {
             0..70 => 2 * 4096,

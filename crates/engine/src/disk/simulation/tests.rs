@@ -117,8 +117,8 @@ fn a_disk_keeps_its_promises_on_a_device_that_fails() {
 /// The same seed tells the same story.
 #[test]
 fn a_seed_is_reproducible() {
-    let told = |seed| run(seed, Sabotage::Nothing, false).expect("it holds");
-    assert_eq!(told(3), told(3));
+    let reported = |seed| run(seed, Sabotage::Nothing, false).expect("it holds");
+    assert_eq!(reported(3), reported(3));
 }
 
 /// Each oracle misses what is done wrong on purpose.
@@ -145,7 +145,7 @@ fn every_canary_is_found() {
         Sabotage::WriteOneSlotFirst,
         Sabotage::SkipZeroing,
         Sabotage::LoseCarried,
-        Sabotage::ForgetRoom,
+        Sabotage::ForgetSpace,
         Sabotage::CloseAtOnce,
         Sabotage::CountRefusals,
     ];

@@ -216,7 +216,7 @@ impl World {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    fn tell(&self, what: impl FnOnce() -> String) {
+    fn report(&self, what: impl FnOnce() -> String) {
         if self.log {
             println!("{:>6} {}", self.now / 1000, what());
         }
@@ -236,7 +236,7 @@ impl World {
                 Err(error) => {
                     self.note("starts that failed");
                     let is_cut = self.device.state().calls_left == Some(0);
-                    self.tell(|| format!("-- the start failed: {error}"));
+                    self.report(|| format!("-- the start failed: {error}"));
                     let is_cut = is_cut || self.random.chance(300);
                     self.lose(is_cut);
                 }
@@ -278,7 +278,7 @@ impl World {
             recovered = None;
         }
         let generation = newest.superblock.view.generation.0;
-        self.tell(|| format!("== open at generation {generation}: {:?}", found.open_regions));
+        self.report(|| format!("== open at generation {generation}: {:?}", found.open_regions));
         self.expected.view_found(generation)?;
         let lost = core::mem::take(&mut self.lost);
         self.expected.tables_found(&found.open_regions, |slot| lost.tables.contains(&slot))?;
@@ -353,7 +353,7 @@ impl World {
     /// The process is killed, or the power is cut, and the disk is opened again.
     fn crash(&mut self, is_cut: bool) -> Result<(), Violation> {
         self.note(if is_cut { "power cuts" } else { "kills" });
-        self.tell(|| (if is_cut { "-- power cut" } else { "-- kill" }).to_owned());
+        self.report(|| (if is_cut { "-- power cut" } else { "-- kill" }).to_owned());
         self.lose(is_cut);
         self.start()
     }
@@ -388,7 +388,7 @@ impl World {
         }
         if self.device.state().rot(sector + DATA_OFFSET / SECTOR) {
             self.note("rot");
-            self.tell(|| format!("-- sector {sector} rots"));
+            self.report(|| format!("-- sector {sector} rots"));
             self.model.rotted(sector);
         }
     }

@@ -23,7 +23,7 @@ impl Connects {
         let request = ConnectRequest(self.last);
         self.asked.insert(request, (call, node));
         let Call { volume, caller, replica, .. } = call;
-        cx.tell(EngineEvent::Connect { volume, request, caller, replica, node });
+        cx.report(EngineEvent::Connect { volume, request, caller, replica, node });
     }
 
     /// Who has asked for that, and for which node; `None` if they have gone.

@@ -90,7 +90,7 @@ impl Link {
 
     /// A message has come: its owner is told.
     #[inline]
-    pub fn hears(&mut self, key: Key, message: Message, payload: Option<Buffer>) -> Work {
+    pub fn receives(&mut self, key: Key, message: Message, payload: Option<Buffer>) -> Work {
         self.counters.messages_received += 1;
         let link = LinkId(key.number());
         match self.end {

@@ -141,7 +141,7 @@ impl Links {
         match entry.sends() {
             Transport::Local(peer) => {
                 let peer = *peer;
-                self.hear(cx, peer, message, payload);
+                self.receive(cx, peer, message, payload);
             }
             Transport::Socket(socket, _) => match socket.queue(&message, payload) {
                 Ok(true) => cx.send_at_end(Unsent::Link(key)),
@@ -154,12 +154,12 @@ impl Links {
 
     /// Tells the owner of this end what has come.
     #[inline]
-    fn hear(&mut self, cx: &mut Context, key: Key, message: Message, payload: Option<Buffer>) {
+    fn receive(&mut self, cx: &mut Context, key: Key, message: Message, payload: Option<Buffer>) {
         let Some(entry) = self.ends.get_mut(key) else {
             debug_assert!(false, "an end in memory is told of the other's end");
             return;
         };
-        cx.queue(entry.hears(key, message, payload));
+        cx.queue(entry.receives(key, message, payload));
     }
 
     #[inline]
@@ -173,7 +173,7 @@ impl Links {
             // It may have failed while it waited for memory.
             let Some((socket, _)) = self.socket(key) else { return };
             match socket.next(cx.pool()) {
-                Ok(Next::Message(message, payload)) => self.hear(cx, key, message, payload),
+                Ok(Next::Message(message, payload)) => self.receive(cx, key, message, payload),
                 Ok(Next::Receive { memory, range, all }) => {
                     let owner = Owner::LinkReceive { link: key };
                     return socket.receive(cx.ring_mut(), owner, memory, range, all);
@@ -253,7 +253,7 @@ impl Links {
         let (transport, down) = link.fail(key);
         self.hang_up(cx, transport);
         cx.queue(down);
-        cx.tell(EngineEvent::LinkClosed { volume, replica, reason });
+        cx.report(EngineEvent::LinkClosed { volume, replica, reason });
     }
 
     /// Ends all links with a node.

@@ -16,19 +16,19 @@ const REPLICA: ReplicaId = ReplicaId(3);
 struct Bench {
     cx: Context,
     links: Links,
-    told: Receiver<EngineEvent>,
+    reported: Receiver<EngineEvent>,
     /// The volume's, and that of the replica.
     keys: [Key; 2],
 }
 
 impl Bench {
     fn new() -> Self {
-        let (tell, told) = channel();
-        let config = EngineConfig::new(move |event| drop(tell.send(event)));
+        let (report, reported) = channel();
+        let config = EngineConfig::new(move |event| drop(report.send(event)));
         let cx = Context::new(&config, Ring::new().expect("a ring"), Instant(0));
         let mut keys = Slab::new();
         let keys = [keys.insert(()), keys.insert(())];
-        Self { cx, links: Links::new(config.memory_per_link), told, keys }
+        Self { cx, links: Links::new(config.memory_per_link), reported, keys }
     }
 
     fn call(&self) -> Call {
@@ -55,7 +55,7 @@ impl Bench {
     /// Asks for a connection of the primary.
     fn ask(&mut self) -> ConnectRequest {
         self.links.ask(&self.cx, self.call(), NODE);
-        match self.told.try_recv() {
+        match self.reported.try_recv() {
             Ok(EngineEvent::Connect { volume: VOLUME, request, node: NODE, .. }) => request,
             other => panic!("{other:?}"),
         }
@@ -144,7 +144,10 @@ fn the_connections_with_a_node_end_when_it_is_removed() {
     assert!(!bench.cx.has_work(), "that is another node");
     bench.links.disconnect(&mut bench.cx, NODE);
     assert!(matches!(bench.cx.next_work(), Some(Work::Primary(_, PrimaryEvent::LinkDown { .. }))));
-    assert!(matches!(bench.told.try_recv(), Ok(EngineEvent::LinkClosed { volume: VOLUME, .. })));
+    assert!(matches!(
+        bench.reported.try_recv(),
+        Ok(EngineEvent::LinkClosed { volume: VOLUME, .. })
+    ));
     assert_eq!(peer.read(&mut [0]).expect("reads"), 0, "the connection is closed");
     assert!(bench.links.status_of(VOLUME).is_empty());
 }

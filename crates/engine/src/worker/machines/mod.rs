@@ -19,7 +19,7 @@ use super::replicas::{Gone, Replicas};
 use super::timers::Timer;
 use super::volumes::{Asked, Volumes};
 use crate::api::{Caller, EngineConfig, EngineEvent};
-use crate::disk::Teller;
+use crate::disk::Reporter;
 use crate::frontend::{FrontendAction, FrontendEvent};
 use crate::memory::Buffer;
 use crate::ring::{Completion, Key, Owner};
@@ -39,7 +39,7 @@ pub(super) struct Machines {
 
 /// What a completion says of who is likely to say something next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// A peer has said something.
     Peer,
     Nothing,
@@ -50,10 +50,10 @@ impl Machines {
     ///
     /// # Errors
     /// If the system has no thread.
-    pub fn new(config: &EngineConfig, teller: Teller) -> std::io::Result<Self> {
+    pub fn new(config: &EngineConfig, reporter: Reporter) -> std::io::Result<Self> {
         Ok(Self {
             links: Links::new(config.memory_per_link),
-            replicas: Replicas::new(teller)?,
+            replicas: Replicas::new(reporter)?,
             volumes: Volumes::new(config.memory_per_volume),
             frontends: Frontends::new(),
             replica_effects: Vec::new(),
@@ -74,7 +74,7 @@ impl Machines {
     }
 
     /// An operation of the ring has ended that a machine has asked for.
-    pub fn completed(&mut self, cx: &mut Context, completion: Completion) -> Heard {
+    pub fn completed(&mut self, cx: &mut Context, completion: Completion) -> Received {
         match completion.owner {
             Owner::Disk { replica, job } => {
                 let gone = self.replicas.completed(cx, replica, job, completion);
@@ -83,7 +83,7 @@ impl Machines {
             Owner::LinkSend { link } => self.links.sent(cx, link, completion),
             Owner::LinkReceive { link } => {
                 if self.links.received(cx, link, completion) {
-                    return Heard::Peer;
+                    return Received::Peer;
                 }
             }
             Owner::Frontend { frontend, descriptor, purpose } => {
@@ -94,7 +94,7 @@ impl Machines {
             // The worker's own, and cancellations: what they cancel tells.
             Owner::Waker | Owner::Nobody => {}
         }
-        Heard::Nothing
+        Received::Nothing
     }
 
     /// A wake-up that was noted for this moment has come.
@@ -176,18 +176,18 @@ impl Machines {
             PrimaryEffect::Disconnect { link } => self.links.close(cx, link),
             PrimaryEffect::ReadView { call } => {
                 let Some(primary) = self.volumes.primary_id(key) else { return };
-                cx.tell(EngineEvent::ReadView { volume, primary, call });
+                cx.report(EngineEvent::ReadView { volume, primary, call });
             }
             PrimaryEffect::SwapView { call, view, replaces } => {
                 let Some(primary) = self.volumes.primary_id(key) else { return };
-                cx.tell(EngineEvent::SwapView { volume, primary, call, view, replaces });
+                cx.report(EngineEvent::SwapView { volume, primary, call, view, replaces });
             }
             PrimaryEffect::CommandDone { id, result } => self.volumes.command_done(key, id, result),
             PrimaryEffect::Ended { reason } => {
                 self.links.close_all_of(cx, End::Primary(key));
                 self.volumes.end(cx, key, reason);
             }
-            PrimaryEffect::Note(note) => cx.tell(EngineEvent::Note { volume, note }),
+            PrimaryEffect::Note(note) => cx.report(EngineEvent::Note { volume, note }),
         }
     }
 
@@ -285,7 +285,7 @@ impl Machines {
         let left = self.frontends.retire(cx, key);
         self.frontend_gone(cx, key, left);
         if let Some((volume, frontend)) = id.zip(frontend) {
-            cx.tell(EngineEvent::FrontendEnded { volume, frontend, reason });
+            cx.report(EngineEvent::FrontendEnded { volume, frontend, reason });
         }
     }
 

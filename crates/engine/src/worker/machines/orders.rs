@@ -4,7 +4,7 @@ use evenkeel_core::{NodeId, ReplicaId, VolumeId};
 
 use super::Machines;
 use crate::api::{FrontendId, OpenReplica};
-use crate::disk::{Done, RoomRequest};
+use crate::disk::{Done, SpaceRequest};
 use crate::error::{Answer, EngineError};
 use crate::frontend::{FrontendEvent, FrontendMaker};
 use crate::ring::Key;
@@ -21,8 +21,8 @@ impl Machines {
             Order::CloseReplica { volume, replica, answer } => {
                 self.close_replica(cx, volume, replica, answer);
             }
-            Order::MakeRoom { volume, replica, request } => {
-                self.make_room(cx, volume, replica, request);
+            Order::MakeSpace { volume, replica, request } => {
+                self.make_space(cx, volume, replica, request);
             }
             Order::Attach { primary, memory, answer } => {
                 answer(self.volumes.attach(cx, *primary, memory));
@@ -39,7 +39,7 @@ impl Machines {
             Order::TellFrontend { volume, frontend, what } => {
                 // One that has ended has nothing left to be told of.
                 if let Some(key) = self.frontend_key(volume, frontend) {
-                    cx.queue(Work::Frontend(key, FrontendEvent::Told { what }));
+                    cx.queue(Work::Frontend(key, FrontendEvent::Reported { what }));
                 }
             }
             Order::AcceptLink { volume, replica, peer, connection } => {
@@ -111,15 +111,15 @@ impl Machines {
         self.replica_gone(gone);
     }
 
-    fn make_room(
+    fn make_space(
         &mut self,
         cx: &mut Context,
         volume: VolumeId,
         replica: ReplicaId,
-        request: RoomRequest,
+        request: SpaceRequest,
     ) {
         match self.open_key(volume, replica) {
-            Some(key) => self.replicas.make_room(cx, key, request),
+            Some(key) => self.replicas.make_space(cx, key, request),
             None => (request.answer)(Err(EngineError::Unknown)),
         }
     }
@@ -130,9 +130,9 @@ impl Machines {
             Done::Mapped { replica, job, extents } => {
                 self.replicas.mapped(cx, replica, job, extents)
             }
-            Done::RoomMade { replica, result } => self.replicas.room_made(cx, replica, result),
-            Done::Closed { tell } => {
-                tell();
+            Done::SpaceMade { replica, result } => self.replicas.space_made(cx, replica, result),
+            Done::Closed { report } => {
+                report();
                 None
             }
         };

@@ -14,7 +14,7 @@ fn at(microseconds: u64) -> Instant {
 
 fn expecting() -> Polling {
     let mut polling = Polling::new(MAX);
-    polling.heard_peer(at(0));
+    polling.peer_spoke(at(0));
     polling.waited(SHORT);
     polling
 }
@@ -70,7 +70,7 @@ fn sleeps_under_load() {
 #[test]
 fn never_polls_if_it_must_not() {
     let mut polling = Polling::new(Duration::ZERO);
-    polling.heard_peer(at(0));
+    polling.peer_spoke(at(0));
     polling.waited(Duration::ZERO);
     assert_eq!(polling.bound(at(0)), Duration::ZERO);
 }

@@ -17,7 +17,7 @@ use super::context::{Context, Work};
 use crate::api::{EngineEvent, OpenReplica, OpenReplicaStatus};
 use crate::counters::Kind;
 use crate::disk::device::{Means, drive};
-use crate::disk::{Closer, Disk, Ended, Found, Helper, RoomFailure, RoomRequest, Teller};
+use crate::disk::{Closer, Disk, Ended, Found, Helper, Reporter, SpaceFailure, SpaceRequest};
 use crate::error::{Answer, EngineError};
 use crate::memory::Buffer;
 use crate::ring::{Completion, Key, SharedFile, Slab};
@@ -25,7 +25,7 @@ use crate::ring::{Completion, Key, SharedFile, Slab};
 /// All replicas that are open on this worker.
 pub(super) struct Replicas {
     hosts: Slab<ReplicaHost>,
-    teller: Teller,
+    reporter: Reporter,
     closer: Closer,
     /// Flushes of all drives that had failed when the replicas were last told.
     failed_flushes: u64,
@@ -43,14 +43,14 @@ impl Replicas {
     ///
     /// # Errors
     /// If the system has no thread.
-    pub fn new(teller: Teller) -> io::Result<Self> {
-        let closer = Closer::start(teller.clone())?;
-        Ok(Self { hosts: Slab::new(), teller, closer, failed_flushes: drive::failures() })
+    pub fn new(reporter: Reporter) -> io::Result<Self> {
+        let closer = Closer::start(reporter.clone())?;
+        Ok(Self { hosts: Slab::new(), reporter, closer, failed_flushes: drive::failures() })
     }
 
     /// For what of a disk may block, and must not do so here.
     fn helper(&self) -> Helper {
-        Helper::new(self.teller.clone(), self.closer.clone())
+        Helper::new(self.reporter.clone(), self.closer.clone())
     }
 
     /// Opens a replica of this volume.
@@ -66,7 +66,7 @@ impl Replicas {
         if let Some(host) = self.hosts.get_mut(key) {
             host.arm(cx, key);
             // Since what it holds was made durable.
-            tell_failed_flush(cx, key, host);
+            report_failed_flush(cx, key, host);
         }
         key
     }
@@ -161,25 +161,25 @@ impl Replicas {
     /// for.
     fn advance(&mut self, cx: &mut Context, key: Key) -> Option<Gone> {
         if let Some(host) = self.hosts.get_mut(key) {
-            tell_failed_flush(cx, key, host);
+            report_failed_flush(cx, key, host);
         }
-        self.with_disk(cx, key, Disk::advance_room);
+        self.with_disk(cx, key, Disk::advance_space);
         self.remove_if_closed(key)
     }
 
     /// Takes a step of making room on a replica's disk.
-    pub fn make_room(&mut self, cx: &mut Context, key: Key, request: RoomRequest) {
-        self.with_disk(cx, key, |disk, means| disk.make_room(means, request));
+    pub fn make_space(&mut self, cx: &mut Context, key: Key, request: SpaceRequest) {
+        self.with_disk(cx, key, |disk, means| disk.make_space(means, request));
     }
 
     /// A disk's helper has written a step of making room, or failed to.
-    pub fn room_made(
+    pub fn space_made(
         &mut self,
         cx: &mut Context,
         key: Key,
-        result: Result<(), RoomFailure>,
+        result: Result<(), SpaceFailure>,
     ) -> Option<Gone> {
-        self.with_disk(cx, key, |disk, means| disk.room_made(means, result));
+        self.with_disk(cx, key, |disk, means| disk.space_made(means, result));
         self.remove_if_closed(key)
     }
 
@@ -202,7 +202,7 @@ impl Replicas {
         let (volume, replica) = names(host.disk());
         for Ended { ticket, outcome, failed } in all {
             if let Some((kind, reason)) = failed {
-                cx.tell(EngineEvent::DiskError { volume, replica, kind, reason });
+                cx.report(EngineEvent::DiskError { volume, replica, kind, reason });
             }
             if let Some(ticket) = ticket {
                 // Not heard any more by a replica that is being closed.
@@ -219,7 +219,7 @@ impl Replicas {
         }
         for key in self.hosts.keys() {
             if let Some(host) = self.hosts.get_mut(key) {
-                tell_failed_flush(cx, key, host);
+                report_failed_flush(cx, key, host);
             }
         }
     }
@@ -262,12 +262,12 @@ impl Replicas {
 }
 
 /// The core learns of a flush that has failed, unless it was its own.
-fn tell_failed_flush(cx: &mut Context, key: Key, host: &mut ReplicaHost) {
+fn report_failed_flush(cx: &mut Context, key: Key, host: &mut ReplicaHost) {
     if host.disk_mut().take_failed_flush() {
         let (volume, replica) = names(host.disk());
         let reason = "a flush of its drive has failed, which may have lost what was written";
         let (kind, reason) = (Kind::Flush, reason.to_owned());
-        cx.tell(EngineEvent::DiskError { volume, replica, kind, reason });
+        cx.report(EngineEvent::DiskError { volume, replica, kind, reason });
         cx.queue(Work::Replica(key, ReplicaEvent::FlushFailed));
     }
 }

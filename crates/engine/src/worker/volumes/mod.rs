@@ -278,9 +278,9 @@ impl Volumes {
         };
         let id = volume.id();
         if let Some((primary, reason)) = volume.take_ended() {
-            volume.requests_mut().tell_untold(cx, id);
+            volume.requests_mut().report_unreported(cx, id);
             self.forget_unused(key);
-            cx.tell(EngineEvent::Ended { volume: id, primary, reason });
+            cx.report(EngineEvent::Ended { volume: id, primary, reason });
         }
     }
 

@@ -95,14 +95,14 @@ impl Requests {
         let event = FrontendEvent::Reply { token: open.token, result };
         cx.queue(Work::Frontend(open.frontend, event));
         if let Some(failure) = failed {
-            cx.tell(EngineEvent::RequestsFailed { volume, failure });
+            cx.report(EngineEvent::RequestsFailed { volume, failure });
         }
     }
 
     /// Tells of failures that were counted and not told yet: the volume's primary has ended.
-    pub fn tell_untold(&mut self, cx: &Context, volume: VolumeId) {
-        for failure in self.counters.failures.untold(cx.now()) {
-            cx.tell(EngineEvent::RequestsFailed { volume, failure });
+    pub fn report_unreported(&mut self, cx: &Context, volume: VolumeId) {
+        for failure in self.counters.failures.unreported(cx.now()) {
+            cx.report(EngineEvent::RequestsFailed { volume, failure });
         }
     }
 }

@@ -11,10 +11,10 @@ const VOLUME: VolumeId = VolumeId(1);
 const NODE: NodeId = NodeId(2);
 
 fn bench() -> (Context, Volumes, Receiver<EngineEvent>) {
-    let (tell, told) = channel();
-    let config = EngineConfig::new(move |event| drop(tell.send(event)));
+    let (report, reported) = channel();
+    let config = EngineConfig::new(move |event| drop(report.send(event)));
     let cx = Context::new(&config, Ring::new().expect("a ring"), Instant(0));
-    (cx, Volumes::new(config.memory_per_volume), told)
+    (cx, Volumes::new(config.memory_per_volume), reported)
 }
 
 fn attach(cx: &mut Context, volumes: &mut Volumes) -> Result<(), EngineError> {
@@ -37,7 +37,7 @@ fn attach_as(cx: &mut Context, volumes: &mut Volumes, id: PrimaryId) -> Result<(
 
 #[test]
 fn a_volume_ends_when_its_last_front_end_has_gone_and_is_attached_again_after_that() {
-    let (mut cx, mut volumes, told) = bench();
+    let (mut cx, mut volumes, reported) = bench();
     assert!(matches!(volumes.for_frontend(VOLUME), Err(EngineError::Unknown)));
     attach(&mut cx, &mut volumes).expect("attaches");
     assert!(matches!(cx.next_work(), Some(Work::Primary(_, PrimaryEvent::Start))));
@@ -50,12 +50,12 @@ fn a_volume_ends_when_its_last_front_end_has_gone_and_is_attached_again_after_th
         Some(Work::Frontend(stopping, FrontendEvent::Stopping)) => assert_eq!(stopping, frontend),
         _ => panic!("its front end is to stop"),
     }
-    assert!(told.try_recv().is_err(), "the front end is still there");
+    assert!(reported.try_recv().is_err(), "the front end is still there");
     assert!(matches!(volumes.for_frontend(VOLUME), Err(EngineError::Unknown)));
     assert!(matches!(attach(&mut cx, &mut volumes), Err(EngineError::AlreadyAttached)));
 
     volumes.frontend_gone(&mut cx, key, frontend);
-    match told.try_recv() {
+    match reported.try_recv() {
         Ok(EngineEvent::Ended { volume: VOLUME, primary, reason: EndReason::Detached }) => {
             assert_eq!(primary.node, NODE);
         }
@@ -67,7 +67,7 @@ fn a_volume_ends_when_its_last_front_end_has_gone_and_is_attached_again_after_th
 
 #[test]
 fn what_is_asked_of_a_volume_without_a_primary_is_refused() {
-    let (mut cx, mut volumes, _told) = bench();
+    let (mut cx, mut volumes, _reported) = bench();
     attach(&mut cx, &mut volumes).expect("attaches");
     let (key, _) = volumes.for_frontend(VOLUME).expect("it is attached");
     let frontend = Slab::new().insert(());
@@ -95,7 +95,7 @@ fn what_is_asked_of_a_volume_without_a_primary_is_refused() {
 /// late would have the next one go on by a view that nobody has committed.
 #[test]
 fn a_late_answer_of_the_coordinator_is_not_that_of_the_next_primary() {
-    let (mut cx, mut volumes, _told) = bench();
+    let (mut cx, mut volumes, _reported) = bench();
     // It keeps the volume known, so that the next primary has the same key.
     let host = Slab::new().insert(());
     volumes.open_replica(&mut cx, VOLUME, ReplicaId(3), |_, _| host);
@@ -122,7 +122,7 @@ fn a_late_answer_of_the_coordinator_is_not_that_of_the_next_primary() {
 
 #[test]
 fn a_volume_is_known_as_long_as_a_replica_is_open() {
-    let (mut cx, mut volumes, _told) = bench();
+    let (mut cx, mut volumes, _reported) = bench();
     let host = Slab::new().insert(());
     let replica = ReplicaId(3);
     volumes.open_replica(&mut cx, VOLUME, replica, |_, _| host);

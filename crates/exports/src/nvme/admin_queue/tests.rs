@@ -118,8 +118,8 @@ fn a_host_keeps_discovering() {
         for (records, is_seen) in
             [(vec![record(1, "nqn.b")], false), (vec![record(1, "nqn.a")], true)]
         {
-            let told = bench.directory.replace(records).unwrap();
-            assert_eq!(told("nqn.a"), is_seen);
+            let reported = bench.directory.replace(records).unwrap();
+            assert_eq!(reported("nqn.a"), is_seen);
             if is_seen {
                 bench.subsystem.controller(0).unwrap().notify(Notice::Discovery);
             }

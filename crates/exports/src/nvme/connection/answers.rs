@@ -1,6 +1,6 @@
 //! What the controller sends for a command: requests for its data, data, and its answer.
 
-use super::slots::Slot;
+use super::tags::Tag;
 use super::{Connection, NotExpected, Transfer};
 use crate::nvme::command::{Completion, Status};
 use crate::nvme::pdu::{Data, DataDigest, Flags, Kind, Ready, put_response};
@@ -19,7 +19,7 @@ impl Connection {
         if self.depth() != 1 || !(2..=1 << 16).contains(&size) {
             return Err(NotExpected);
         }
-        self.slots.deepen(size);
+        self.tags.deepen(size);
         self.without_flow_control = without_flow_control;
         Ok(())
     }
@@ -27,8 +27,8 @@ impl Connection {
     /// The command that the host calls so (CID), if it is under way. If the host wrongly calls
     /// several so, one of them.
     #[must_use]
-    pub fn find(&self, command: u16) -> Option<Slot> {
-        self.slots.iter().find(|(_, open)| open.command == command).map(|(slot, _)| slot)
+    pub fn find(&self, command: u16) -> Option<Tag> {
+        self.tags.iter().find(|(_, open)| open.command == command).map(|(tag, _)| tag)
     }
 
     /// Requests the next so many bytes of a command's data, for which there is room. Only one
@@ -37,13 +37,8 @@ impl Connection {
     /// # Errors
     /// If the command has no more data on request or has been answered, if what was requested has
     /// not come yet, or if the length is 0 or not a multiple of 4.
-    pub fn request(
-        &mut self,
-        slot: Slot,
-        length: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), NotExpected> {
-        let open = self.slots.get_mut(slot).ok_or(NotExpected)?;
+    pub fn request(&mut self, tag: Tag, length: u32, out: &mut Vec<u8>) -> Result<(), NotExpected> {
+        let open = self.tags.get_mut(tag).ok_or(NotExpected)?;
         let Transfer::OnRequest(all) = open.transfer else { return Err(NotExpected) };
         let is_idle = open.received == open.requested && open.answer.is_none();
         let is_valid = length > 0 && length.is_multiple_of(4) && length <= all - open.requested;
@@ -52,7 +47,7 @@ impl Connection {
         }
         open.first = open.requested;
         open.requested += length;
-        let ready = Ready { command: open.command, tag: slot.tag(), offset: open.first, length };
+        let ready = Ready { command: open.command, tag: tag.tag(), offset: open.first, length };
         ready.put(&self.outgoing, out);
         Ok(())
     }
@@ -65,16 +60,16 @@ impl Connection {
     /// If the command has been answered.
     pub fn answer(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         status: Status,
         result: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), NotExpected> {
-        let open = self.slots.get_mut(slot).filter(|open| open.answer.is_none());
+        let open = self.tags.get_mut(tag).filter(|open| open.answer.is_none());
         let open = open.ok_or(NotExpected)?;
         open.answer = Some((status, result));
         if open.received == open.requested {
-            self.finish(slot, out);
+            self.finish(tag, out);
         }
         Ok(())
     }
@@ -86,13 +81,13 @@ impl Connection {
     /// If the command has been answered, or takes another number of bytes.
     pub fn answer_with(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         result: u64,
         pieces: &[&[u8]],
         before: &mut Vec<u8>,
         after: &mut Vec<u8>,
     ) -> Result<(), NotExpected> {
-        let open = self.slots.get(slot).ok_or(NotExpected)?;
+        let open = self.tags.get(tag).ok_or(NotExpected)?;
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         let Transfer::ToHost(expected) = open.transfer else { return Err(NotExpected) };
         if length != expected as usize || open.answer.is_some() {
@@ -109,32 +104,32 @@ impl Connection {
             after.extend_from_slice(&digest.finish());
         }
         if success {
-            self.release(slot, after);
+            self.release(tag, after);
             return Ok(());
         }
-        self.answer(slot, Status::Success, result, after)
+        self.answer(tag, Status::Success, result, after)
     }
 
     /// Sends the answer that a command has, and frees its slot; of a second half, once the first
     /// one has been answered.
-    pub(super) fn finish(&mut self, slot: Slot, out: &mut Vec<u8>) {
-        let Some(open) = self.slots.get(slot).filter(|open| !open.is_behind) else { return };
+    pub(super) fn finish(&mut self, tag: Tag, out: &mut Vec<u8>) {
+        let Some(open) = self.tags.get(tag).filter(|open| !open.is_behind) else { return };
         let Some((status, result)) = open.answer else { return };
         let identifier = open.command;
         let head = self.advance_head();
         let is_final = status.is_final();
         let completion = Completion { result, head, identifier, status, is_final };
         put_response(&completion.bytes(), &self.outgoing, out);
-        self.release(slot, out);
+        self.release(tag, out);
     }
 
     /// A command has been answered: its slot is free, and its second half may be answered.
-    fn release(&mut self, slot: Slot, out: &mut Vec<u8>) {
-        if self.first == Some(slot) {
+    fn release(&mut self, tag: Tag, out: &mut Vec<u8>) {
+        if self.first == Some(tag) {
             self.first = None;
         }
-        let Some(second) = self.slots.release(slot).and_then(|open| open.second) else { return };
-        let Some(open) = self.slots.get_mut(second) else { return };
+        let Some(second) = self.tags.release(tag).and_then(|open| open.second) else { return };
+        let Some(open) = self.tags.get_mut(second) else { return };
         open.is_behind = false;
         if open.answer.is_some() && open.received == open.requested {
             self.finish(second, out);

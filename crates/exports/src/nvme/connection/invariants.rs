@@ -1,32 +1,32 @@
 //! What must hold of a connection after every step, whatever its host sends and its driver asks
 //! for.
 
-use super::slots::{Open, Slot};
+use super::tags::{Open, Tag};
 use super::{Connection, Expected, MAX_TRANSFER};
 
 impl Connection {
     /// Panics if an invariant does not hold. It is called after each [`Connection::receive`],
     /// wherever assertions are on; a driver calls it after what it does itself.
     pub fn check_invariants(&self) {
-        self.slots.check_invariants();
+        self.tags.check_invariants();
         assert!(self.collected <= self.buffer.len(), "a header has a bound");
-        for (slot, open) in self.slots.iter() {
-            open.check_invariants(self.expects_of(slot));
+        for (tag, open) in self.tags.iter() {
+            open.check_invariants(self.expects_of(tag));
         }
         self.check_halves();
         self.check_expected();
         let depth = self.depth();
         assert!(depth == 0 || u32::from(self.head) < depth, "the queue goes round");
         if let Some(first) = self.first.filter(|_| depth > 0) {
-            let open = self.slots.get(first);
+            let open = self.tags.get(first);
             assert!(open.is_some_and(|open| open.second.is_none()), "it has no second half yet");
         }
     }
 
     /// Whether data of a command comes next, or its digest.
-    fn expects_of(&self, slot: Slot) -> bool {
+    fn expects_of(&self, tag: Tag) -> bool {
         match self.expected {
-            Expected::Data { slot: next, .. } | Expected::Digest { slot: next, .. } => next == slot,
+            Expected::Data { tag: next, .. } | Expected::Digest { tag: next, .. } => next == tag,
             Expected::Header(_) | Expected::Nothing => false,
         }
     }
@@ -34,20 +34,20 @@ impl Connection {
     /// A second half whose first one is not answered knows that, and no other command does.
     fn check_halves(&self) {
         let mut seconds = 0;
-        for second in self.slots.iter().filter_map(|(_, open)| open.second) {
-            let is_behind = self.slots.get(second).is_some_and(|open| open.is_behind);
+        for second in self.tags.iter().filter_map(|(_, open)| open.second) {
+            let is_behind = self.tags.get(second).is_some_and(|open| open.is_behind);
             assert!(is_behind, "a second half waits for its first one");
             seconds += 1;
         }
-        let behind = self.slots.iter().filter(|(_, open)| open.is_behind).count();
+        let behind = self.tags.iter().filter(|(_, open)| open.is_behind).count();
         assert_eq!(behind, seconds, "each second half has one first one");
     }
 
     /// What comes next is what is missing of a command.
     fn check_expected(&self) {
         match self.expected {
-            Expected::Data { slot, left, .. } if left > 0 => {
-                let open = self.slots.get(slot);
+            Expected::Data { tag, left, .. } if left > 0 => {
+                let open = self.tags.get(tag);
                 let takes = open.is_some_and(|open| open.requested - open.received >= left);
                 assert!(takes, "data that comes was requested");
                 assert_eq!(self.collected, 0, "a header is used up before its data");
@@ -58,8 +58,8 @@ impl Connection {
     }
 
     /// The commands that the driver has to answer.
-    pub(in crate::nvme) fn unanswered(&self) -> impl Iterator<Item = Slot> {
-        self.slots.iter().filter(|(_, open)| open.answer.is_none()).map(|(slot, _)| slot)
+    pub(in crate::nvme) fn unanswered(&self) -> impl Iterator<Item = Tag> {
+        self.tags.iter().filter(|(_, open)| open.answer.is_none()).map(|(tag, _)| tag)
     }
 }
 

@@ -42,10 +42,10 @@ fn only_event(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> S
 }
 
 /// The slot of the command in these bytes, which is their only event.
-fn command(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> (Slot, Transfer) {
+fn command(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> (Tag, Transfer) {
     let mut found = None;
     feed(connection, bytes, out, |_, event, _| match event {
-        Event::Command { slot, transfer, .. } => found = Some((*slot, *transfer)),
+        Event::Command { tag, transfer, .. } => found = Some((*tag, *transfer)),
         event => panic!("{event:?}"),
     });
     found.unwrap()
@@ -88,10 +88,10 @@ fn connect_of_linux_makes_the_queue() {
             assert_eq!((*offset, bytes.len()), (0, 1024));
             log.push("data");
         }
-        Event::Received(slot) => {
+        Event::Received(tag) => {
             connection.connected(32, false).unwrap();
             assert_eq!(connection.connected(32, false), Err(NotExpected));
-            connection.answer(*slot, Status::Success, 1, out).unwrap();
+            connection.answer(*tag, Status::Success, 1, out).unwrap();
             log.push("received");
         }
         event => panic!("{event:?}"),
@@ -109,17 +109,17 @@ fn each_answer_says_how_far_the_queue_is_consumed() {
     let mut connection = open(&host, false);
     for round in 2..20 {
         let mut out = Vec::new();
-        let (slot, transfer) = command(&mut connection, &host.flush(round), &mut out);
+        let (tag, transfer) = command(&mut connection, &host.flush(round), &mut out);
         assert_eq!(transfer, Transfer::None);
-        connection.answer(slot, Status::Success, 0, &mut out).unwrap();
+        connection.answer(tag, Status::Success, 0, &mut out).unwrap();
         let head = round % u16::try_from(SIZE).unwrap();
         assert_eq!(out, response(&host, head, round, Status::Success, 0));
-        assert_eq!(connection.answer(slot, Status::Success, 0, &mut out), Err(NotExpected));
+        assert_eq!(connection.answer(tag, Status::Success, 0, &mut out), Err(NotExpected));
     }
     let mut connection = open(&host, true);
     let mut out = Vec::new();
-    let (slot, _) = command(&mut connection, &host.flush(9), &mut out);
-    connection.answer(slot, Status::OutOfRange, 0, &mut out).unwrap();
+    let (tag, _) = command(&mut connection, &host.flush(9), &mut out);
+    connection.answer(tag, Status::OutOfRange, 0, &mut out).unwrap();
     assert_eq!(out, response(&host, 0xffff, 9, Status::OutOfRange, 0));
 }
 
@@ -129,20 +129,22 @@ fn data_comes_only_after_it_was_requested() {
         let mut connection = open(&host, false);
         let mut out = Vec::new();
         let write = host.capsule(&entry(0x01, 7, ON_REQUEST, 8192), &[]);
-        let (slot, transfer) = command(&mut connection, &write, &mut out);
+        let (tag, transfer) = command(&mut connection, &write, &mut out);
         assert_eq!((transfer, &out[..]), (Transfer::OnRequest(8192), &[][..]));
         for length in [0, 2, 8196] {
-            assert_eq!(connection.request(slot, length, &mut out), Err(NotExpected));
+            assert_eq!(connection.request(tag, length, &mut out), Err(NotExpected));
         }
-        assert_eq!(connection.request(slot, 4096, &mut out), Ok(()));
+        assert_eq!(connection.request(tag, 4096, &mut out), Ok(()));
         // Another part, before this one has come.
-        assert_eq!(connection.request(slot, 4096, &mut out), Err(NotExpected));
+        assert_eq!(connection.request(tag, 4096, &mut out), Err(NotExpected));
         let mut ready = Vec::new();
-        let tag = slot.tag();
-        Ready { command: 7, tag, offset: 0, length: 4096 }.put(&host.framing, &mut ready);
+        let number = tag.tag();
+        Ready { command: 7, tag: number, offset: 0, length: 4096 }.put(&host.framing, &mut ready);
         assert_eq!(out, ready);
-        let parts =
-            [host.data(7, tag, 0, &[1; 1024], false), host.data(7, tag, 1024, &[2; 3072], true)];
+        let parts = [
+            host.data(7, number, 0, &[1; 1024], false),
+            host.data(7, number, 1024, &[2; 3072], true),
+        ];
         let mut received = Vec::new();
         let mut is_whole = false;
         feed(&mut connection, &parts.concat(), &mut out, |_, event, _| match event {
@@ -154,15 +156,15 @@ fn data_comes_only_after_it_was_requested() {
             event => panic!("{event:?}"),
         });
         assert!(is_whole && received == [vec![1; 1024], vec![2; 3072]].concat());
-        connection.request(slot, 4096, &mut out).unwrap();
+        connection.request(tag, 4096, &mut out).unwrap();
         assert_eq!(connection.next_data(), None);
-        let rest = host.data(7, tag, 4096, &[3; 4096], true);
+        let rest = host.data(7, number, 4096, &[3; 4096], true);
         let (lead, data) = rest.split_at(rest.len() - 4096 - host.trailer());
         feed(&mut connection, lead, &mut out, |_, event, _| panic!("{event:?}"));
-        assert_eq!(connection.next_data(), Some((slot, 4096, 4096)));
+        assert_eq!(connection.next_data(), Some((tag, 4096, 4096)));
         feed(&mut connection, data, &mut out, |_, _, _| {});
-        assert_eq!(connection.request(slot, 4, &mut out), Err(NotExpected));
-        connection.answer(slot, Status::Success, 0, &mut out).unwrap();
+        assert_eq!(connection.request(tag, 4, &mut out), Err(NotExpected));
+        connection.answer(tag, Status::Success, 0, &mut out).unwrap();
     }
 }
 
@@ -181,20 +183,20 @@ fn damaged_data_fails_its_command_alone() {
     // Of data on request, the rest that was requested is awaited.
     out.clear();
     let write = host.capsule(&entry(0x01, 4, ON_REQUEST, 1024), &[]);
-    let (slot, _) = command(&mut connection, &write, &mut out);
-    connection.request(slot, 1024, &mut out).unwrap();
+    let (tag, _) = command(&mut connection, &write, &mut out);
+    connection.request(tag, 1024, &mut out).unwrap();
     out.clear();
-    let mut first = host.data(4, slot.tag(), 0, &[1; 512], false);
+    let mut first = host.data(4, tag.tag(), 0, &[1; 512], false);
     first[100] ^= 1;
     feed(&mut connection, &first, &mut out, |_, event, _| {
         assert!(matches!(event, Event::Data { .. }));
     });
     assert_eq!((out.len(), connection.next_data()), (0, None));
     let event =
-        only_event(&mut connection, &host.data(4, slot.tag(), 512, &[1; 512], true), &mut out);
+        only_event(&mut connection, &host.data(4, tag.tag(), 512, &[1; 512], true), &mut out);
     assert_eq!(event, "Damaged(Slot(0))");
     assert_eq!(out, response(&host, 3, 4, Status::TransientTransport, 0));
-    assert_eq!(connection.answer(slot, Status::Success, 0, &mut out), Err(NotExpected));
+    assert_eq!(connection.answer(tag, Status::Success, 0, &mut out), Err(NotExpected));
     let _ = command(&mut connection, &host.flush(5), &mut out);
 }
 
@@ -204,10 +206,10 @@ fn an_answer_waits_until_the_host_has_sent_what_it_may() {
     let mut connection = open(&host, false);
     let mut out = Vec::new();
     let write = host.capsule(&entry(0x01, 3, IN_CAPSULE, 512), &[5; 512]);
-    let (slot, _) = command(&mut connection, &write[..72], &mut out);
-    connection.answer(slot, Status::OutOfRange, 0, &mut out).unwrap();
+    let (tag, _) = command(&mut connection, &write[..72], &mut out);
+    connection.answer(tag, Status::OutOfRange, 0, &mut out).unwrap();
     assert_eq!(
-        (connection.answer(slot, Status::Success, 0, &mut out), out.len()),
+        (connection.answer(tag, Status::Success, 0, &mut out), out.len()),
         (Err(NotExpected), 0)
     );
     feed(&mut connection, &write[72..583], &mut out, |_, event, _| panic!("{event:?}"));
@@ -216,12 +218,12 @@ fn an_answer_waits_until_the_host_has_sent_what_it_may() {
     assert_eq!(out, response(&host, 2, 3, Status::OutOfRange, 0));
 
     let write = host.capsule(&entry(0x01, 4, ON_REQUEST, 512), &[]);
-    let (slot, _) = command(&mut connection, &write, &mut out);
-    connection.request(slot, 512, &mut out).unwrap();
+    let (tag, _) = command(&mut connection, &write, &mut out);
+    connection.request(tag, 512, &mut out).unwrap();
     out.clear();
-    connection.answer(slot, Status::AbortRequested, 0, &mut out).unwrap();
+    connection.answer(tag, Status::AbortRequested, 0, &mut out).unwrap();
     assert_eq!(out.len(), 0);
-    let data = host.data(4, slot.tag(), 0, &[1; 512], true);
+    let data = host.data(4, tag.tag(), 0, &[1; 512], true);
     feed(&mut connection, &data, &mut out, |_, event, _| panic!("{event:?}"));
     assert_eq!(out, response(&host, 3, 4, Status::AbortRequested, 0));
 }
@@ -234,12 +236,12 @@ fn success_is_said_with_the_data_only_where_nothing_is_lost_by_it() {
         let mut connection = open(&host, without_flow_control);
         let mut out = Vec::new();
         let read = host.capsule(&entry(0x02, 3, ON_REQUEST, 1024), &[]);
-        let (slot, transfer) = command(&mut connection, &read, &mut out);
+        let (tag, transfer) = command(&mut connection, &read, &mut out);
         assert_eq!(transfer, Transfer::ToHost(1024));
         let (one, two) = ([1; 512], [2; 512]);
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut give = |pieces: &[&[u8]], before: &mut Vec<u8>| {
-            connection.answer_with(slot, result, pieces, before, &mut after)
+            connection.answer_with(tag, result, pieces, before, &mut after)
         };
         assert_eq!(give(&[&one], &mut before), Err(NotExpected));
         assert_eq!(give(&[&one, &two], &mut before), Ok(()));
@@ -267,9 +269,9 @@ fn data_for_the_host_is_aligned_as_it_asks() {
     let mut connection = open(&host.agreed(), false);
     let mut out = Vec::new();
     let read = host.agreed().capsule(&entry(0x02, 3, ON_REQUEST, 512), &[]);
-    let (slot, _) = command(&mut connection, &read, &mut out);
+    let (tag, _) = command(&mut connection, &read, &mut out);
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    connection.answer_with(slot, 0, &[&[1; 512]], &mut before, &mut after).unwrap();
+    connection.answer_with(tag, 0, &[&[1; 512]], &mut before, &mut after).unwrap();
     assert_eq!((before.len(), before[3], after.len()), (64, 64, 24 + 4));
 }
 
@@ -301,10 +303,10 @@ fn a_wrong_data_pointer_is_answered_and_its_data_passed_over() {
     // A pointer without data, and one that no command looks at.
     for (opcode, kind) in [(0x01, ON_REQUEST), (0x02, IN_CAPSULE), (0x00, 0x77)] {
         let mut out = Vec::new();
-        let (slot, transfer) =
+        let (tag, transfer) =
             command(&mut connection, &host.capsule(&entry(opcode, 8, kind, 0), &[]), &mut out);
         assert_eq!(transfer, Transfer::None);
-        connection.answer(slot, Status::Success, 0, &mut out).unwrap();
+        connection.answer(tag, Status::Success, 0, &mut out).unwrap();
     }
 }
 
@@ -360,20 +362,20 @@ fn a_second_half_is_answered_after_the_first() {
 fn memory_does_not_grow() {
     let host = Host::default();
     let mut connection = open(&host, false);
-    let before = format!("{:?}", connection.slots.capacities());
+    let before = format!("{:?}", connection.tags.capacities());
     for round in 0..1000 {
         let mut out = Vec::new();
         let commands: Vec<u8> = (0..SIZE as u16).flat_map(|id| host.flush(id)).collect();
-        let mut slots = Vec::new();
+        let mut tags = Vec::new();
         feed(&mut connection, &commands, &mut out, |_, event, _| match event {
-            Event::Command { slot, .. } => slots.push(*slot),
+            Event::Command { tag, .. } => tags.push(*tag),
             event => panic!("{event:?}"),
         });
-        assert_eq!(slots.len(), SIZE as usize);
-        slots.rotate_left(round % SIZE as usize);
-        for slot in slots {
-            connection.answer(slot, Status::Success, 0, &mut out).unwrap();
+        assert_eq!(tags.len(), SIZE as usize);
+        tags.rotate_left(round % SIZE as usize);
+        for tag in tags {
+            connection.answer(tag, Status::Success, 0, &mut out).unwrap();
         }
     }
-    assert_eq!(format!("{:?}", connection.slots.capacities()), before);
+    assert_eq!(format!("{:?}", connection.tags.capacities()), before);
 }

@@ -3,7 +3,7 @@
 
 use super::{AdminAnswer, MAX_ABORTS};
 use crate::nvme::command::Status;
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 
 /// Dword 0 of the answer, bit 0: the command was not aborted.
 const NOT_ABORTED: u64 = 1;
@@ -11,7 +11,7 @@ const NOT_ABORTED: u64 = 1;
 /// An Abort command.
 #[derive(Debug)]
 struct Abort {
-    slot: Slot,
+    tag: Tag,
     queue: u16,
     /// CID of the command that is to be aborted.
     command: u16,
@@ -22,18 +22,18 @@ struct Abort {
 pub(super) struct Aborts {
     under_way: Vec<Abort>,
     /// What queues have not been told yet.
-    untold: Vec<(u16, u16)>,
+    unreported: Vec<(u16, u16)>,
     answers: Vec<AdminAnswer>,
 }
 
 impl Aborts {
     /// Keeps a command until the queue has answered.
-    pub(super) fn request(&mut self, slot: Slot, queue: u16, command: u16) -> Result<(), Status> {
+    pub(super) fn request(&mut self, tag: Tag, queue: u16, command: u16) -> Result<(), Status> {
         if self.under_way.len() >= usize::from(MAX_ABORTS) {
             return Err(Status::AbortLimit);
         }
-        self.under_way.push(Abort { slot, queue, command });
-        self.untold.push((queue, command));
+        self.under_way.push(Abort { tag, queue, command });
+        self.unreported.push((queue, command));
         Ok(())
     }
 
@@ -48,7 +48,7 @@ impl Aborts {
 
     /// A queue is gone: its commands have been answered, or never are.
     pub(super) fn gone(&mut self, queue: u16) {
-        self.untold.retain(|(of, _)| *of != queue);
+        self.unreported.retain(|(of, _)| *of != queue);
         let over: Vec<_> = self.under_way.extract_if(.., |abort| abort.queue == queue).collect();
         over.iter().for_each(|abort| self.push(abort, false));
     }
@@ -56,20 +56,20 @@ impl Aborts {
     /// Answers all of them: the controller is reset, and whatever a queue says of them later is
     /// nothing that the host asked for since.
     pub(super) fn reset(&mut self) {
-        self.untold.clear();
+        self.unreported.clear();
         let status = Status::AbortRequested;
         let aborted = self.under_way.drain(..);
-        self.answers.extend(aborted.map(|it| AdminAnswer { slot: it.slot, status, result: 0 }));
+        self.answers.extend(aborted.map(|it| AdminAnswer { tag: it.tag, status, result: 0 }));
     }
 
     fn push(&mut self, abort: &Abort, is_aborted: bool) {
         let result = if is_aborted { 0 } else { NOT_ABORTED };
-        self.answers.push(AdminAnswer { slot: abort.slot, status: Status::Success, result });
+        self.answers.push(AdminAnswer { tag: abort.tag, status: Status::Success, result });
     }
 
     /// The queues that have to be told, and of which command, each told once.
-    pub(super) fn take_untold(&mut self) -> Vec<(u16, u16)> {
-        std::mem::take(&mut self.untold)
+    pub(super) fn take_unreported(&mut self) -> Vec<(u16, u16)> {
+        std::mem::take(&mut self.unreported)
     }
 
     /// How many commands are under way.
@@ -85,7 +85,7 @@ impl Aborts {
     /// Asserts what holds after each step.
     pub(super) fn check_invariants(&self) {
         assert!(self.under_way.len() <= usize::from(MAX_ABORTS), "few commands are kept");
-        assert!(self.untold.len() <= self.under_way.len(), "who is told of is kept");
+        assert!(self.unreported.len() <= self.under_way.len(), "who is told of is kept");
     }
 }
 

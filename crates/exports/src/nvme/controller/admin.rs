@@ -8,25 +8,25 @@ use super::facts::{Facts, Subject};
 use super::identify::{IDENTIFY_LENGTH, Identity};
 use super::{Change, Controller, Kind};
 use crate::nvme::command::{Admin, Entry, Fabrics, Fuse, Refusal, Status};
-use crate::nvme::connection::{Slot, Transfer};
+use crate::nvme::connection::{Tag, Transfer};
 
 /// A command of the admin queue, except its Connect.
 #[derive(Clone, Copy)]
 pub struct AdminCommand<'a> {
     /// What to answer to.
-    pub slot: Slot,
+    pub tag: Tag,
     /// The command.
     pub entry: &'a Entry,
     /// Its data. No command that is supported has data of the host.
     pub transfer: Transfer,
     /// Which command of the queue the host calls so; see
     /// [`crate::nvme::connection::Connection::find`].
-    pub find: &'a dyn Fn(u16) -> Option<Slot>,
+    pub find: &'a dyn Fn(u16) -> Option<Tag>,
 }
 
 impl fmt::Debug for AdminCommand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminCommand").field("slot", &self.slot).field("entry", self.entry).finish()
+        f.debug_struct("AdminCommand").field("slot", &self.tag).field("entry", self.entry).finish()
     }
 }
 
@@ -78,7 +78,7 @@ impl Controller {
             Admin::SetFeatures => self.set_feature(command, facts, now)?,
             Admin::Abort => self.abort(command)?,
             Admin::AsynchronousEvent => {
-                self.events.request(command.slot)?;
+                self.events.request(command.tag)?;
                 Done::Kept
             }
             Admin::KeepAlive => {
@@ -140,11 +140,11 @@ impl Controller {
         let word = command.entry.words[0];
         let (queue, identifier) = (word as u16, (word >> 16) as u16);
         if queue != ADMIN && self.queues.has(queue) {
-            self.aborts.request(command.slot, queue, identifier)?;
+            self.aborts.request(command.tag, queue, identifier)?;
             return Ok(Done::Kept);
         }
-        let slot = if queue == ADMIN { (command.find)(identifier) } else { None };
-        let is_aborted = slot.is_some_and(|slot| self.events.abort(slot));
+        let tag = if queue == ADMIN { (command.find)(identifier) } else { None };
+        let is_aborted = tag.is_some_and(|tag| self.events.abort(tag));
         Ok(Done::Result(if is_aborted { 0 } else { NOT_ABORTED }))
     }
 }

@@ -6,7 +6,7 @@
 
 use super::AdminAnswer;
 use crate::nvme::command::Status;
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 
 /// Asynchronous Event Request commands that may be under way at once.
 pub const MAX_EVENT_REQUESTS: u8 = 4;
@@ -73,7 +73,7 @@ impl Notice {
 #[derive(Debug)]
 pub(super) struct Events {
     /// Commands under way, in the order in which they came.
-    waiting: Vec<Slot>,
+    waiting: Vec<Tag>,
     /// What can be raised, and what the host has asked for.
     supported: u32,
     configuration: u32,
@@ -110,11 +110,11 @@ impl Events {
     }
 
     /// Keeps a command until something happens.
-    pub(super) fn request(&mut self, slot: Slot) -> Result<(), Status> {
+    pub(super) fn request(&mut self, tag: Tag) -> Result<(), Status> {
         if self.waiting.len() >= usize::from(MAX_EVENT_REQUESTS) {
             return Err(Status::EventLimit);
         }
-        self.waiting.push(slot);
+        self.waiting.push(tag);
         self.report();
         Ok(())
     }
@@ -130,11 +130,11 @@ impl Events {
     fn report(&mut self) {
         for notice in Notice::ALL {
             if self.raised & notice.bit() != 0 && !self.waiting.is_empty() {
-                let slot = self.waiting.remove(0);
+                let tag = self.waiting.remove(0);
                 self.raised &= !notice.bit();
                 self.reported |= notice.bit();
                 let (status, result) = (Status::Success, notice.result());
-                self.answers.push(AdminAnswer { slot, status, result });
+                self.answers.push(AdminAnswer { tag, status, result });
             }
         }
     }
@@ -148,12 +148,12 @@ impl Events {
     }
 
     /// Answers a command that the host wants aborted. Returns whether it was under way here.
-    pub(super) fn abort(&mut self, slot: Slot) -> bool {
+    pub(super) fn abort(&mut self, tag: Tag) -> bool {
         let count = self.waiting.len();
-        self.waiting.retain(|waiting| *waiting != slot);
+        self.waiting.retain(|waiting| *waiting != tag);
         let is_here = self.waiting.len() < count;
         if is_here {
-            self.answers.push(AdminAnswer { slot, status: Status::AbortRequested, result: 0 });
+            self.answers.push(AdminAnswer { tag, status: Status::AbortRequested, result: 0 });
         }
         is_here
     }
@@ -162,7 +162,7 @@ impl Events {
     pub(super) fn reset(&mut self) {
         let aborted = self.waiting.drain(..);
         let status = Status::AbortRequested;
-        self.answers.extend(aborted.map(|slot| AdminAnswer { slot, status, result: 0 }));
+        self.answers.extend(aborted.map(|tag| AdminAnswer { tag, status, result: 0 }));
         (self.configuration, self.raised, self.reported) = (0, 0, 0);
     }
 

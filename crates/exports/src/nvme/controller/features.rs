@@ -99,7 +99,7 @@ impl Controller {
             EVENTS => self.events.configure(value)?,
             RESERVATION_MASK => self.reservations.set_mask(value)?,
             RESERVATION_PERSISTENCE => {
-                self.reservations.persist(command.slot, value & 1 != 0)?;
+                self.reservations.persist(command.tag, value & 1 != 0)?;
                 return Ok(Done::Kept);
             }
             _ => {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::{AdminAnswer, NAMESPACE};
 use crate::nvme::command::Status;
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 use crate::nvme::reservation::ReservationNotice;
 
 /// Notices that the host has not read: of more, the oldest are dropped, and the count tells how
@@ -29,8 +29,8 @@ pub(super) struct Reservations {
     asked: u64,
     /// Those that it has not been told of, and those that it has; by their numbers, since what it
     /// says may come after a reset.
-    untold: Vec<(u64, bool)>,
-    waiting: Vec<(u64, Slot)>,
+    unreported: Vec<(u64, bool)>,
+    waiting: Vec<(u64, Tag)>,
     answers: Vec<AdminAnswer>,
 }
 
@@ -84,35 +84,35 @@ impl Reservations {
     }
 
     /// Keeps a command until the volume has said that its reservations persist, or do not.
-    pub(super) fn persist(&mut self, slot: Slot, is_persistent: bool) -> Result<(), Status> {
+    pub(super) fn persist(&mut self, tag: Tag, is_persistent: bool) -> Result<(), Status> {
         if self.waiting.len() >= MAX_WAITING {
             return Err(Status::Interrupted);
         }
         self.asked += 1;
-        self.waiting.push((self.asked, slot));
-        self.untold.push((self.asked, is_persistent));
+        self.waiting.push((self.asked, tag));
+        self.unreported.push((self.asked, is_persistent));
         Ok(())
     }
 
     /// What the volume has to be asked, by numbers, each told once.
-    pub(super) fn take_untold(&mut self) -> Vec<(u64, bool)> {
-        std::mem::take(&mut self.untold)
+    pub(super) fn take_unreported(&mut self) -> Vec<(u64, bool)> {
+        std::mem::take(&mut self.unreported)
     }
 
     /// The volume has answered.
     pub(super) fn persisted(&mut self, number: u64, status: Status) {
         if let Some(at) = self.waiting.iter().position(|(waiting, _)| *waiting == number) {
-            let (_, slot) = self.waiting.remove(at);
-            self.answers.push(AdminAnswer { slot, status, result: 0 });
+            let (_, tag) = self.waiting.remove(at);
+            self.answers.push(AdminAnswer { tag, status, result: 0 });
         }
     }
 
     /// Answers all commands, and forgets what the host has set and was told.
     pub(super) fn reset(&mut self) {
-        self.untold.clear();
+        self.unreported.clear();
         let status = Status::AbortRequested;
         let aborted = self.waiting.drain(..);
-        self.answers.extend(aborted.map(|(_, slot)| AdminAnswer { slot, status, result: 0 }));
+        self.answers.extend(aborted.map(|(_, tag)| AdminAnswer { tag, status, result: 0 }));
         self.mask = 0;
         self.unread.clear();
     }
@@ -131,7 +131,7 @@ impl Reservations {
     pub(super) fn check_invariants(&self) {
         assert!(self.unread.len() <= MAX_NOTICES, "few notices are kept");
         assert!(self.waiting.len() <= MAX_WAITING, "few commands are kept");
-        assert!(self.untold.len() <= self.waiting.len(), "what is told of is kept");
+        assert!(self.unreported.len() <= self.waiting.len(), "what is told of is kept");
         let numbers = self.unread.iter().map(|(number, _)| *number);
         let first = self.count + 1 - self.unread.len() as u64;
         assert!(numbers.eq(first..=self.count), "none is missing between those that are kept");

@@ -55,7 +55,7 @@ pub(super) struct Bench {
     pub(super) volume: Volume,
     pub(super) directory: Directory,
     pub(super) now: Instant,
-    slot: u16,
+    tag: u16,
 }
 
 impl Bench {
@@ -68,7 +68,7 @@ impl Bench {
             volume: VOLUME,
             directory: Directory::default(),
             now,
-            slot: 0,
+            tag: 0,
         }
     }
 
@@ -87,11 +87,11 @@ impl Bench {
             Kind::Discovery => Subject::Discovery(&self.directory, [127, 0, 0, 1].into()),
         };
         let facts = Facts { serial: "a5", firmware: "1.2", subsystem: "nqn.disk", subject };
-        let slot = Slot::of(self.slot);
-        self.slot += 1;
+        let tag = Tag::of(self.tag);
+        self.tag += 1;
         // The host calls each command as its slot is called.
-        let find = |identifier| Some(Slot::of(identifier));
-        let command = AdminCommand { slot, entry, transfer, find: &find };
+        let find = |identifier| Some(Tag::of(identifier));
+        let command = AdminCommand { tag, entry, transfer, find: &find };
         let result = self.controller.admin(&command, &facts, self.now);
         self.controller.check_invariants();
         result
@@ -132,7 +132,7 @@ fn nothing_but_fabrics_commands_comes_before_enabling_and_after_a_shutdown() {
     assert_eq!(bench.ask(KEEP_ALIVE, &[]), Ok(Done::Result(0)));
     assert_eq!(bench.ask(EVENT, &[]), Ok(Done::Kept));
     bench.configure(LINUX | NORMAL);
-    let answer = AdminAnswer { slot: Slot::of(6), status: Status::AbortRequested, result: 0 };
+    let answer = AdminAnswer { tag: Tag::of(6), status: Status::AbortRequested, result: 0 };
     assert_eq!(bench.controller.take_answers(), [answer]);
     assert_eq!(bench.ask(KEEP_ALIVE, &[]), refused(Status::Sequence));
     assert_eq!(bench.get(0x1c), Ok(Done::Result(0b0101)));
@@ -330,11 +330,11 @@ fn events_are_held_and_reported_and_aborted() {
     }
     assert_eq!(bench.ask(EVENT, &[]), refused(Status::EventLimit));
     bench.controller.notify(Notice::Path);
-    let answer = AdminAnswer { slot: Slot::of(2), status: Status::Success, result: 0x0c_0302 };
+    let answer = AdminAnswer { tag: Tag::of(2), status: Status::Success, result: 0x0c_0302 };
     assert_eq!(bench.controller.take_answers(), [answer]);
     // Abort names the queue and the command.
     assert_eq!(bench.ask(ABORT, &[4 << 16]), Ok(Done::Result(0)));
-    let answer = AdminAnswer { slot: Slot::of(4), status: Status::AbortRequested, result: 0 };
+    let answer = AdminAnswer { tag: Tag::of(4), status: Status::AbortRequested, result: 0 };
     assert_eq!(bench.controller.take_answers(), [answer]);
     // One of another queue, one that was answered, one that never was.
     for what in [3 << 16 | 1, 2 << 16, 99 << 16] {
@@ -352,8 +352,7 @@ fn an_abort_in_a_queue_for_io_is_answered_when_that_queue_has() {
     assert_eq!(bench.ask(ABORT, &[7 << 16 | 2]), Ok(Done::Result(1)), "there is no such queue");
     assert_eq!(bench.controller.take_aborts(), [(1, 7), (1, 8)]);
     bench.controller.aborted(1, 7, true);
-    let answer =
-        |slot, result| AdminAnswer { slot: Slot::of(slot), status: Status::Success, result };
+    let answer = |tag, result| AdminAnswer { tag: Tag::of(tag), status: Status::Success, result };
     assert_eq!(bench.controller.take_answers(), [answer(1, 0)]);
     bench.controller.disconnect(1);
     assert_eq!(bench.ask(ABORT, &[9 << 16 | 1]), Ok(Done::Kept), "its commands are under way");
@@ -369,7 +368,7 @@ fn an_abort_ends_with_a_reset_and_says_nothing_of_what_comes_after_it() {
         bench.controller.queues.add(1).unwrap();
         assert_eq!(bench.ask(ABORT, &[7 << 16 | 1]), Ok(Done::Kept));
         bench.configure(how);
-        let answer = AdminAnswer { slot: Slot::of(1), status: Status::AbortRequested, result: 0 };
+        let answer = AdminAnswer { tag: Tag::of(1), status: Status::AbortRequested, result: 0 };
         assert_eq!(bench.controller.take_answers(), [answer]);
         assert_eq!(bench.controller.take_aborts(), [], "its queue ends in any case");
         // The queue says what became of it when it ends.

@@ -100,22 +100,22 @@ fn those_are_told_who_see_something_else() {
     let mut directory = directory();
     let generation = |directory: &Directory| directory.generation;
     let records = directory.records.clone();
-    let told = directory.replace(records.clone()).unwrap();
-    assert!(!told("nqn.a"));
+    let reported = directory.replace(records.clone()).unwrap();
+    assert!(!reported("nqn.a"));
     assert_eq!(generation(&directory), 1);
     // Another address for a: nothing to the others.
     let mut moved = records.clone();
     moved[0].address = "192.0.2.9:4420".parse().unwrap();
-    let told = directory.replace(moved).unwrap();
-    assert_eq!(["nqn.a", "nqn.b", "nqn.c"].map(told), [true, false, false]);
+    let reported = directory.replace(moved).unwrap();
+    assert_eq!(["nqn.a", "nqn.b", "nqn.c"].map(reported), [true, false, false]);
     // c is permitted as well: nothing to a.
     let mut wider = directory.records.clone();
     wider[0].hosts = Hosts::named(["nqn.a".to_owned(), "nqn.c".to_owned()]);
-    let told = directory.replace(wider).unwrap();
-    assert_eq!(["nqn.a", "nqn.b", "nqn.c"].map(told), [false, false, true]);
+    let reported = directory.replace(wider).unwrap();
+    assert_eq!(["nqn.a", "nqn.b", "nqn.c"].map(reported), [false, false, true]);
     assert_eq!(generation(&directory), 3);
-    let told = directory.replace(Vec::new()).unwrap();
-    assert_eq!(["nqn.a", "nqn.b", "nqn.d"].map(told), [true; 3]);
+    let reported = directory.replace(Vec::new()).unwrap();
+    assert_eq!(["nqn.a", "nqn.b", "nqn.d"].map(reported), [true; 3]);
     let many = vec![record("nqn.x", "192.0.2.1:4420", Hosts::default()); MAX_RECORDS + 1];
     assert_eq!(directory.replace(many).err(), Some(TooMany));
 }
@@ -126,7 +126,7 @@ fn an_address_that_stands_for_all_is_told_as_the_one_that_is_used() {
     let records = ["0.0.0.0:4420", "[::]:4421", "192.0.2.1:4420"];
     let records = records.map(|address| record("nqn.x", address, Hosts::everyone()));
     drop(directory.replace(records.to_vec()).unwrap());
-    let told = |reached: &str| {
+    let reported = |reached: &str| {
         let mut part = vec![0; 4 * RECORD_LENGTH];
         directory.read(("nqn.a", reached.parse().unwrap()), 0, &mut part).unwrap();
         let of = |record: &[u8]| {
@@ -139,8 +139,8 @@ fn an_address_that_stands_for_all_is_told_as_the_one_that_is_used() {
     let of = |family, address: &str| (family, address.to_owned());
     let fixed = of(IPV4, "192.0.2.1");
     let by_ipv4 = of(IPV4, "192.0.2.7");
-    assert_eq!(told("192.0.2.7"), [by_ipv4.clone(), by_ipv4.clone(), fixed.clone()]);
-    assert_eq!(told("::ffff:192.0.2.7"), [by_ipv4.clone(), by_ipv4, fixed.clone()]);
+    assert_eq!(reported("192.0.2.7"), [by_ipv4.clone(), by_ipv4.clone(), fixed.clone()]);
+    assert_eq!(reported("::ffff:192.0.2.7"), [by_ipv4.clone(), by_ipv4, fixed.clone()]);
     let by_ipv6 = of(IPV6, "2001:db8::7");
-    assert_eq!(told("2001:db8::7"), [by_ipv6.clone(), by_ipv6, fixed]);
+    assert_eq!(reported("2001:db8::7"), [by_ipv6.clone(), by_ipv6, fixed]);
 }

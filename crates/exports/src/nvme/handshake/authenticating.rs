@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::nvme::authentication::{Authentication, Computation, Fault, MAX_MESSAGE, Sent, Then};
 use crate::nvme::command::{Entry, Refusal, Security, Status};
-use crate::nvme::connection::{Connection, End, Event, NotExpected, Slot, Transfer};
+use crate::nvme::connection::{Connection, End, Event, NotExpected, Tag, Transfer};
 
 /// Most room for a message that a host may offer; what is left of it is zeroes.
 const MAX_ROOM: u32 = 16384;
@@ -33,11 +33,11 @@ pub enum Step {
 #[derive(Debug)]
 enum UnderWay {
     /// It brings a message.
-    Sending(Slot),
+    Sending(Tag),
     /// It waits for what is computed.
-    Computing(Slot),
+    Computing(Tag),
     /// With its answer, and this message if it takes one, the host is let in.
-    Last(Slot, Option<Vec<u8>>),
+    Last(Tag, Option<Vec<u8>>),
 }
 
 /// See the module. Takes [`MAX_MESSAGE`] bytes besides the connection.
@@ -71,15 +71,15 @@ impl Authenticating {
             used += count;
             let step = match event {
                 None => return (used, Step::Wait),
-                Some(Event::Command { slot, entry, transfer }) => {
-                    self.command(slot, &entry, transfer, out)
+                Some(Event::Command { tag, entry, transfer }) => {
+                    self.command(tag, &entry, transfer, out)
                 }
-                Some(Event::Data { slot, offset, bytes }) => {
-                    self.data(slot, offset as usize, bytes);
+                Some(Event::Data { tag, offset, bytes }) => {
+                    self.data(tag, offset as usize, bytes);
                     Step::Wait
                 }
-                Some(Event::Received(slot)) if self.is_sending(slot) => self.sent(slot, out),
-                Some(Event::Damaged(slot)) if self.is_sending(slot) => {
+                Some(Event::Received(tag)) if self.is_sending(tag) => self.sent(tag, out),
+                Some(Event::Damaged(tag)) if self.is_sending(tag) => {
                     self.under_way = None;
                     Step::Wait
                 }
@@ -93,22 +93,16 @@ impl Authenticating {
         }
     }
 
-    fn command(
-        &mut self,
-        slot: Slot,
-        entry: &Entry,
-        transfer: Transfer,
-        out: &mut Vec<u8>,
-    ) -> Step {
-        self.try_command(slot, entry, transfer, out).unwrap_or_else(|status| {
-            self.answer(slot, status.into(), out);
+    fn command(&mut self, tag: Tag, entry: &Entry, transfer: Transfer, out: &mut Vec<u8>) -> Step {
+        self.try_command(tag, entry, transfer, out).unwrap_or_else(|status| {
+            self.answer(tag, status.into(), out);
             Step::Wait
         })
     }
 
     fn try_command(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         entry: &Entry,
         transfer: Transfer,
         out: &mut Vec<u8>,
@@ -125,29 +119,29 @@ impl Authenticating {
                     return Err(Status::InvalidField);
                 }
                 if let Transfer::OnRequest(length) = transfer {
-                    self.connection.request(slot, length, out).map_err(|_| Status::Internal)?;
+                    self.connection.request(tag, length, out).map_err(|_| Status::Internal)?;
                 }
                 self.message = vec![0; length as usize];
-                self.under_way = Some(UnderWay::Sending(slot));
+                self.under_way = Some(UnderWay::Sending(tag));
                 Ok(Step::Wait)
             }
             (Security::Receive(length), Transfer::ToHost(room)) if length == room => {
                 if room > MAX_ROOM {
                     return Err(Status::InvalidField);
                 }
-                self.hand_over(slot, room as usize, out)
+                self.hand_over(tag, room as usize, out)
             }
             _ => Err(Status::DataLength),
         }
     }
 
     /// Whether this command brings a message.
-    fn is_sending(&self, slot: Slot) -> bool {
-        matches!(self.under_way, Some(UnderWay::Sending(it)) if it == slot)
+    fn is_sending(&self, tag: Tag) -> bool {
+        matches!(self.under_way, Some(UnderWay::Sending(it)) if it == tag)
     }
 
-    fn data(&mut self, slot: Slot, start: usize, bytes: &[u8]) {
-        if self.is_sending(slot)
+    fn data(&mut self, tag: Tag, start: usize, bytes: &[u8]) {
+        if self.is_sending(tag)
             && let Some(place) = self.message.get_mut(start..start + bytes.len())
         {
             place.copy_from_slice(bytes);
@@ -155,16 +149,16 @@ impl Authenticating {
     }
 
     /// A message is here.
-    fn sent(&mut self, slot: Slot, out: &mut Vec<u8>) -> Step {
+    fn sent(&mut self, tag: Tag, out: &mut Vec<u8>) -> Step {
         let message = std::mem::take(&mut self.message);
         let (under_way, step) = match self.machine.send(&message) {
             Sent::Taken => (None, Step::Wait),
             Sent::Failed(fault) => (None, Step::Failed(fault)),
-            Sent::Compute(it) => (Some(UnderWay::Computing(slot)), Step::Compute(it)),
-            Sent::Proved => (Some(UnderWay::Last(slot, None)), Step::Proved),
+            Sent::Compute(it) => (Some(UnderWay::Computing(tag)), Step::Compute(it)),
+            Sent::Proved => (Some(UnderWay::Last(tag, None)), Step::Proved),
         };
         if under_way.is_none() {
-            self.answer(slot, Status::Success.into(), out);
+            self.answer(tag, Status::Success.into(), out);
         }
         self.under_way = under_way;
         step
@@ -172,26 +166,26 @@ impl Authenticating {
 
     /// What was to be computed is this.
     pub fn computed(&mut self, value: Zeroizing<Vec<u8>>, out: &mut Vec<u8>) {
-        if let Some(UnderWay::Computing(slot)) = self.under_way {
+        if let Some(UnderWay::Computing(tag)) = self.under_way {
             self.under_way = None;
             self.machine.computed(value);
-            self.answer(slot, Status::Success.into(), out);
+            self.answer(tag, Status::Success.into(), out);
         }
     }
 
     /// Gives the host the message that it asks for.
-    fn hand_over(&mut self, slot: Slot, room: usize, out: &mut Vec<u8>) -> Result<Step, Status> {
+    fn hand_over(&mut self, tag: Tag, room: usize, out: &mut Vec<u8>) -> Result<Step, Status> {
         let received = self.machine.receive(room)?;
         let mut message = received.message;
         message.resize(room, 0);
         match received.then {
             Then::Proved => {
-                self.under_way = Some(UnderWay::Last(slot, Some(message)));
+                self.under_way = Some(UnderWay::Last(tag, Some(message)));
                 return Ok(Step::Proved);
             }
             Then::GoOn | Then::Failed(_) => {}
         }
-        self.answer_with(slot, &message, out).map_err(|_| Status::Internal)?;
+        self.answer_with(tag, &message, out).map_err(|_| Status::Internal)?;
         Ok(match received.then {
             Then::Failed(fault) => Step::Failed(fault),
             _ => Step::Wait,
@@ -204,9 +198,9 @@ impl Authenticating {
     /// If it has not proved who it is.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<Connection, NotExpected> {
         match self.under_way.take() {
-            Some(UnderWay::Last(slot, Some(message))) => self.answer_with(slot, &message, out)?,
-            Some(UnderWay::Last(slot, None)) => {
-                self.connection.answer(slot, Status::Success, 0, out)?;
+            Some(UnderWay::Last(tag, Some(message))) => self.answer_with(tag, &message, out)?,
+            Some(UnderWay::Last(tag, None)) => {
+                self.connection.answer(tag, Status::Success, 0, out)?;
             }
             _ => return Err(NotExpected),
         }
@@ -216,24 +210,24 @@ impl Authenticating {
     /// The host has proved who it is, and there is no place for it any more. Send what was
     /// appended, then close.
     pub fn refuse(mut self, refusal: Refusal, out: &mut Vec<u8>) {
-        if let Some(UnderWay::Last(slot, _)) = self.under_way.take() {
-            self.answer(slot, refusal, out);
+        if let Some(UnderWay::Last(tag, _)) = self.under_way.take() {
+            self.answer(tag, refusal, out);
         }
     }
 
-    fn answer(&mut self, slot: Slot, refusal: Refusal, out: &mut Vec<u8>) {
+    fn answer(&mut self, tag: Tag, refusal: Refusal, out: &mut Vec<u8>) {
         // A command is answered once.
-        let _ = self.connection.answer(slot, refusal.status, refusal.result, out);
+        let _ = self.connection.answer(tag, refusal.status, refusal.result, out);
     }
 
     fn answer_with(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), NotExpected> {
         let mut after = Vec::new();
-        self.connection.answer_with(slot, 0, &[message], out, &mut after)?;
+        self.connection.answer_with(tag, 0, &[message], out, &mut after)?;
         out.extend_from_slice(message);
         out.append(&mut after);
         Ok(())

@@ -7,20 +7,20 @@ use evenkeel_engine::FrontendContext;
 use super::fused::Before;
 use super::{Phase, Queue, State};
 use crate::nvme::command::Status;
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 use crate::nvme::io::Ask;
 
 impl Queue {
     /// The host wants the command aborted that it calls so.
     pub(super) fn abort(&mut self, command: u16, context: &mut FrontendContext) {
-        let slot = self.queue.connection.find(command);
-        let Some(open) = slot.and_then(|slot| self.open[slot.index()].as_ref()) else {
+        let tag = self.queue.connection.find(command);
+        let Some(open) = tag.and_then(|tag| self.open[tag.index()].as_ref()) else {
             // It is over, or has not come yet and will run.
             return (self.queue.aborted)(command, false);
         };
-        let slot = open.slot;
+        let tag = open.tag;
         if !open.is_submitted() {
-            self.abort_here(slot);
+            self.abort_here(tag);
             return (self.queue.aborted)(command, true);
         }
         // A queue that ends has cancelled all of its own. What the control plane has runs. Of
@@ -28,47 +28,47 @@ impl Queue {
         let is_serving = matches!(self.state, State::Serving);
         let is_in_volume = matches!(open.phase, Phase::Submitted(_));
         if is_serving && is_in_volume && !matches!(open.ask, Ask::Manage { .. }) {
-            context.cancel(self.token(slot));
+            context.cancel(self.token(tag));
         }
-        self.aborting.push((slot, command));
+        self.aborting.push((tag, command));
     }
 
     /// Answers a command that the volume does not have, with the other half of its pair.
-    fn abort_here(&mut self, slot: Slot) {
-        self.waiting.retain(|waiting| *waiting != slot);
-        match self.pair_of(slot) {
-            None => self.answer(slot, Status::AbortRequested),
+    fn abort_here(&mut self, tag: Tag) {
+        self.waiting.retain(|waiting| *waiting != tag);
+        match self.pair_of(tag) {
+            None => self.answer(tag, Status::AbortRequested),
             Some(index) => {
-                if self.before == Before::First(slot) {
+                if self.before == Before::First(tag) {
                     self.before = Before::Failed;
                 }
                 let (first, second) = self.halves(index);
                 self.waiting.retain(|waiting| *waiting != first && Some(*waiting) != second);
                 self.end_pair(
                     first,
-                    match first == slot {
+                    match first == tag {
                         true => [Status::AbortRequested, Status::FusedFailed],
                         false => [Status::FusedFailed, Status::AbortRequested],
                     },
                 );
             }
         }
-        self.release(slot);
+        self.release(tag);
     }
 
     /// The volume has cancelled what this command asked: it has no effect, nor has the other half
     /// of its pair.
-    pub(super) fn tell_cancelled(&mut self, slot: Slot) {
-        self.tell_aborted(slot, true);
-        let second = self.pair_of(slot).and_then(|index| self.halves(index).1);
+    pub(super) fn report_cancelled(&mut self, tag: Tag) {
+        self.report_aborted(tag, true);
+        let second = self.pair_of(tag).and_then(|index| self.halves(index).1);
         if let Some(second) = second {
-            self.tell_aborted(second, true);
+            self.report_aborted(second, true);
         }
     }
 
     /// A command is over: if the host wants it aborted, it learns whether it was.
-    pub(super) fn tell_aborted(&mut self, slot: Slot, is_aborted: bool) {
-        while let Some(at) = self.aborting.iter().position(|(aborting, _)| *aborting == slot) {
+    pub(super) fn report_aborted(&mut self, tag: Tag, is_aborted: bool) {
+        while let Some(at) = self.aborting.iter().position(|(aborting, _)| *aborting == tag) {
             let (_, command) = self.aborting.swap_remove(at);
             (self.queue.aborted)(command, is_aborted);
         }

@@ -5,7 +5,7 @@ use evenkeel_engine::{Buffer, FrontendContext, RequestToken};
 
 use super::{Phase, Queue, State};
 use crate::nvme::command::Status;
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 use crate::nvme::io::{self, Ask};
 
 impl Queue {
@@ -18,68 +18,68 @@ impl Queue {
         let index = token.index();
         let Some(open) = self.open.get_mut(index).and_then(Option::as_mut) else { return };
         let Phase::Submitted(ranges) = &mut open.phase else { return };
-        let (slot, ask, transfer, ranges) =
-            (open.slot, open.ask, open.transfer, std::mem::take(ranges));
+        let (tag, ask, transfer, ranges) =
+            (open.tag, open.ask, open.transfer, std::mem::take(ranges));
         let goes_on = matches!(self.state, State::Serving);
-        let is_to_be_aborted = self.aborting.iter().any(|(aborting, _)| *aborting == slot);
+        let is_to_be_aborted = self.aborting.iter().any(|(aborting, _)| *aborting == tag);
         match (result, ask) {
-            (result, Ask::FusedCompare { .. }) => self.compared_and_written(slot, &result),
+            (result, Ask::FusedCompare { .. }) => self.compared_and_written(tag, &result),
             // The rest of it is not begun any more.
             (Ok(_), Ask::Compare { .. } | Ask::Manage { .. }) if !goes_on => {
-                self.answer(slot, Status::QueueDeleted);
+                self.answer(tag, Status::QueueDeleted);
             }
-            (Err(error), ask) => self.failed(slot, error, &ask),
+            (Err(error), ask) => self.failed(tag, error, &ask),
             // What it has read is not compared any more: so only what is submitted is `aborting`.
             (Ok(Reply::Data(_)), Ask::Compare { .. }) if is_to_be_aborted => {
-                self.tell_cancelled(slot);
-                self.answer(slot, Status::AbortRequested);
+                self.report_cancelled(tag);
+                self.answer(tag, Status::AbortRequested);
             }
             (Ok(Reply::Data(pieces)), Ask::Read { length, .. }) if is_whole(&pieces, length) => {
-                self.data(slot, pieces, context);
+                self.data(tag, pieces, context);
             }
             (Ok(Reply::Data(pieces)), Ask::Verify { length, .. }) if is_whole(&pieces, length) => {
-                self.answer(slot, Status::Success);
+                self.answer(tag, Status::Success);
             }
             (Ok(Reply::Data(pieces)), Ask::Compare { length, .. }) if is_whole(&pieces, length) => {
                 open.phase = Phase::Comparing(pieces, false);
                 self.stream.move_on(context.now());
-                self.request(slot, transfer);
+                self.request(tag, transfer);
             }
-            (Ok(Reply::Done), Ask::Manage { .. }) => self.deallocate(slot, ranges, context),
+            (Ok(Reply::Done), Ask::Manage { .. }) => self.deallocate(tag, ranges, context),
             (Ok(Reply::Done), Ask::Write { .. } | Ask::Zero { .. } | Ask::Flush) => {
-                self.answer(slot, Status::Success);
+                self.answer(tag, Status::Success);
             }
-            (Ok(_), _) => self.answer(slot, Status::Internal),
+            (Ok(_), _) => self.answer(tag, Status::Internal),
         }
-        self.release(slot);
+        self.release(tag);
     }
 
-    fn failed(&mut self, slot: Slot, error: RequestError, ask: &Ask) {
+    fn failed(&mut self, tag: Tag, error: RequestError, ask: &Ask) {
         // Of several ranges some may be deallocated: that is an effect.
         if error == RequestError::Cancelled && !matches!(ask, Ask::Manage { .. }) {
-            self.tell_cancelled(slot);
+            self.report_cancelled(tag);
         }
-        self.answer(slot, self.failure(error, reads(ask)));
+        self.answer(tag, self.failure(error, reads(ask)));
     }
 
     pub(super) fn data(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         pieces: Vec<(u32, Buffer)>,
         context: &mut FrontendContext,
     ) {
         if self.is_lost {
             // Nobody takes it, and behind what was dropped it would be taken for something else.
-            return self.answer(slot, Status::Success);
+            return self.answer(tag, Status::Success);
         }
         let parts: Vec<&[u8]> = pieces.iter().map(|(_, piece)| &**piece).collect();
         let mut after = Vec::new();
         let connection = &mut self.queue.connection;
-        if connection.answer_with(slot, 0, &parts, &mut self.out, &mut after).is_err() {
-            return self.answer(slot, Status::Internal);
+        if connection.answer_with(tag, 0, &parts, &mut self.out, &mut after).is_err() {
+            return self.answer(tag, Status::Internal);
         }
-        self.open[slot.index()] = None;
-        self.tell_aborted(slot, false);
+        self.open[tag.index()] = None;
+        self.report_aborted(tag, false);
         self.send(context);
         for (_, piece) in pieces {
             self.stream.send_buffer(piece, context);
@@ -88,11 +88,11 @@ impl Queue {
     }
 
     /// Answers a command, and forgets it.
-    pub(super) fn answer(&mut self, slot: Slot, status: Status) {
-        self.open[slot.index()] = None;
+    pub(super) fn answer(&mut self, tag: Tag, status: Status) {
+        self.open[tag.index()] = None;
         // Each command is answered once.
-        let _ = self.queue.connection.answer(slot, status, 0, &mut self.out);
-        self.tell_aborted(slot, false);
+        let _ = self.queue.connection.answer(tag, status, 0, &mut self.out);
+        self.report_aborted(tag, false);
     }
 
     /// How a command ends that the volume has not carried out. If it was cancelled: because the

@@ -6,20 +6,20 @@ use evenkeel_engine::{FrontendContext, RequestToken};
 
 use super::{Cause, Open, Phase, Queue, State};
 use crate::nvme::command::Status;
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 use crate::nvme::io::Ask;
 
 impl Queue {
     /// The host deletes the queue.
-    pub(super) fn delete(&mut self, slot: Slot, context: &mut FrontendContext) {
+    pub(super) fn delete(&mut self, tag: Tag, context: &mut FrontendContext) {
         let deleted = std::mem::replace(&mut self.queue.deleted, Box::new(|| {}));
         deleted();
         for index in 0..self.open.len() {
             if let Some(open) = self.open[index].take_if(|open| !open.is_submitted()) {
-                self.answer(open.slot, Status::QueueDeleted);
+                self.answer(open.tag, Status::QueueDeleted);
             }
         }
-        self.drain(Cause::Deleted(slot), context);
+        self.drain(Cause::Deleted(tag), context);
     }
 
     /// The queue ends for this reason.
@@ -51,7 +51,7 @@ impl Queue {
             // The volume has both halves of a pair by the first one's name.
             let is_in_volume = matches!(open.phase, Phase::Submitted(_));
             if is_in_volume && !matches!(open.ask, Ask::FusedWrite { .. }) {
-                context.cancel(RequestToken::of_index(open.slot.index()));
+                context.cancel(RequestToken::of_index(open.tag.index()));
             }
         }
         context.drain();
@@ -75,8 +75,8 @@ impl Queue {
         if let State::Draining(cause) = state {
             self.state = State::Closing(match cause {
                 Cause::Other(reason) => reason,
-                Cause::Deleted(slot) => {
-                    self.answer(slot, Status::Success);
+                Cause::Deleted(tag) => {
+                    self.answer(tag, Status::Success);
                     "the host has deleted the queue".to_owned()
                 }
             });
@@ -89,7 +89,7 @@ impl Queue {
         self.waiting.clear();
         for index in 0..self.open.len() {
             if let Some(open) = self.open[index].take() {
-                self.answer(open.slot, Status::InternalPath);
+                self.answer(open.tag, Status::InternalPath);
             }
         }
         self.send(context);

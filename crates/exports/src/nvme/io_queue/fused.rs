@@ -17,7 +17,7 @@ use evenkeel_engine::{Buffer, BufferMut, FrontendContext, RequestToken};
 
 use super::{Phase, Queue};
 use crate::nvme::command::{Fuse, Status};
-use crate::nvme::connection::{Slot, Transfer};
+use crate::nvme::connection::{Tag, Transfer};
 use crate::nvme::io::Ask;
 
 /// What a command was, to the next one.
@@ -26,7 +26,7 @@ pub(super) enum Before {
     /// No first half.
     Other,
     /// A first half, whose second one has to follow.
-    First(Slot),
+    First(Tag),
     /// A first half that has failed.
     Failed,
 }
@@ -34,8 +34,8 @@ pub(super) enum Before {
 /// A first half that is under way, with its second one if that has come.
 #[derive(Debug)]
 pub(super) struct Pair {
-    first: Slot,
-    second: Option<Slot>,
+    first: Tag,
+    second: Option<Tag>,
     /// For the second half's data, from when the first one has begun until the second one does.
     payload: Option<BufferMut>,
     /// For what the volume reads, from when the first one has begun until the volume is asked.
@@ -70,11 +70,11 @@ impl Queue {
 
     /// There is no room for a half whose data comes next. It can't wait, because the memory may be
     /// held for data behind that: the host tries again.
-    pub(super) fn interrupt(&mut self, slot: Slot) {
-        if self.before == Before::First(slot) {
+    pub(super) fn interrupt(&mut self, tag: Tag) {
+        if self.before == Before::First(tag) {
             self.before = Before::Failed;
         }
-        if let Some(index) = self.pair_of(slot) {
+        if let Some(index) = self.pair_of(tag) {
             let first = self.pairs[index].first;
             self.waiting.retain(|waiting| *waiting != first);
             self.end_pair(first, [Status::Interrupted, Status::FusedFailed]);
@@ -84,20 +84,20 @@ impl Queue {
     /// A first half.
     pub(super) fn first(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         ask: Result<Ask, Status>,
         transfer: Transfer,
         context: &mut FrontendContext,
     ) {
         match ask {
             Ok(ask) => {
-                self.before = Before::First(slot);
-                self.pairs.push(Pair { first: slot, second: None, payload: None, answer: None });
-                self.take(slot, ask, transfer, context);
+                self.before = Before::First(tag);
+                self.pairs.push(Pair { first: tag, second: None, payload: None, answer: None });
+                self.take(tag, ask, transfer, context);
             }
             Err(status) => {
                 self.before = Before::Failed;
-                self.answer(slot, status);
+                self.answer(tag, status);
             }
         }
     }
@@ -106,68 +106,68 @@ impl Queue {
     pub(super) fn second(
         &mut self,
         before: Before,
-        slot: Slot,
+        tag: Tag,
         ask: Result<Ask, Status>,
         transfer: Transfer,
         context: &mut FrontendContext,
     ) {
         let first = match before {
             Before::First(first) => first,
-            Before::Failed => return self.answer(slot, Status::FusedFailed),
-            Before::Other => return self.answer(slot, Status::FusedMissing),
+            Before::Failed => return self.answer(tag, Status::FusedFailed),
+            Before::Other => return self.answer(tag, Status::FusedMissing),
         };
         match ask {
             Ok(ask) if self.range(first) == range(&ask) => {
                 if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.first == first) {
-                    pair.second = Some(slot);
+                    pair.second = Some(tag);
                 }
-                self.take(slot, ask, transfer, context);
+                self.take(tag, ask, transfer, context);
             }
             Ok(_) => {
                 self.abort_first(first, Status::InvalidField);
-                self.answer(slot, Status::InvalidField);
+                self.answer(tag, Status::InvalidField);
             }
             Err(status) => {
                 self.abort_first(first, Status::FusedFailed);
-                self.answer(slot, status);
+                self.answer(tag, status);
             }
         }
     }
 
     /// The blocks of a half.
-    fn range(&self, slot: Slot) -> Option<(u64, u32)> {
-        self.open[slot.index()].as_ref().and_then(|open| range(&open.ask))
+    fn range(&self, tag: Tag) -> Option<(u64, u32)> {
+        self.open[tag.index()].as_ref().and_then(|open| range(&open.ask))
     }
 
     /// Answers a first half without its second one.
-    fn abort_first(&mut self, first: Slot, status: Status) {
+    fn abort_first(&mut self, first: Tag, status: Status) {
         self.pairs.retain(|pair| pair.first != first);
         self.abort_half(first, status);
     }
 
-    fn abort_half(&mut self, slot: Slot, status: Status) {
-        self.waiting.retain(|waiting| *waiting != slot);
-        self.answer(slot, status);
+    fn abort_half(&mut self, tag: Tag, status: Status) {
+        self.waiting.retain(|waiting| *waiting != tag);
+        self.answer(tag, status);
     }
 
     /// Makes room for both halves, and requests the first one's data. Returns whether there was
     /// some. One in a capsule can't wait, and so doesn't wait for others.
     pub(super) fn fill_first(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         length: u32,
         transfer: Transfer,
         context: &mut FrontendContext,
     ) -> bool {
         let length = length as usize;
-        if matches!(transfer, Transfer::OnRequest(_)) && !self.is_next(slot) {
+        if matches!(transfer, Transfer::OnRequest(_)) && !self.is_next(tag) {
             return false;
         }
         let Some([expected, payload, answer]) = context.reserve([length; 3]) else {
             return false;
         };
-        self.fill_into(slot, expected.into_buffer(length), transfer, context);
-        if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.first == slot) {
+        self.fill_into(tag, expected.into_buffer(length), transfer, context);
+        if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.first == tag) {
             (pair.payload, pair.answer) = (Some(payload.into_buffer(length)), Some(answer));
         }
         true
@@ -176,19 +176,19 @@ impl Queue {
     /// Requests the second half's data, if the first one has begun. Returns whether it has.
     pub(super) fn fill_second(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         transfer: Transfer,
         context: &FrontendContext,
     ) -> bool {
-        let pair = self.pairs.iter_mut().find(|pair| pair.second == Some(slot));
+        let pair = self.pairs.iter_mut().find(|pair| pair.second == Some(tag));
         let Some(buffer) = pair.and_then(|pair| pair.payload.take()) else { return false };
-        self.fill_into(slot, buffer, transfer, context);
+        self.fill_into(tag, buffer, transfer, context);
         true
     }
 
     /// The data of a half is here. If that of the other one is, too, the volume is asked.
-    pub(super) fn compare_and_write(&mut self, slot: Slot, context: &mut FrontendContext) {
-        let Some(index) = self.pair_of(slot) else { return };
+    pub(super) fn compare_and_write(&mut self, tag: Tag, context: &mut FrontendContext) {
+        let Some(index) = self.pair_of(tag) else { return };
         let (first, Some(second)) = (self.pairs[index].first, self.pairs[index].second) else {
             return;
         };
@@ -207,29 +207,29 @@ impl Queue {
     }
 
     /// Where the pair of this half is.
-    pub(super) fn pair_of(&self, slot: Slot) -> Option<usize> {
-        self.pairs.iter().position(|pair| pair.first == slot || pair.second == Some(slot))
+    pub(super) fn pair_of(&self, tag: Tag) -> Option<usize> {
+        self.pairs.iter().position(|pair| pair.first == tag || pair.second == Some(tag))
     }
 
     /// The halves of the pair that is there.
-    pub(super) fn halves(&self, index: usize) -> (Slot, Option<Slot>) {
+    pub(super) fn halves(&self, index: usize) -> (Tag, Option<Tag>) {
         (self.pairs[index].first, self.pairs[index].second)
     }
 
     /// By which token the volume has a command: both halves of a pair by the first one's.
-    pub(super) fn token(&self, slot: Slot) -> RequestToken {
-        let first = self.pair_of(slot).map_or(slot, |index| self.halves(index).0);
+    pub(super) fn token(&self, tag: Tag) -> RequestToken {
+        let first = self.pair_of(tag).map_or(tag, |index| self.halves(index).0);
         RequestToken::of_index(first.index())
     }
 
-    fn is_held(&self, slot: Slot) -> bool {
-        let open = self.open[slot.index()].as_ref();
+    fn is_held(&self, tag: Tag) -> bool {
+        let open = self.open[tag.index()].as_ref();
         open.is_some_and(|open| matches!(open.phase, Phase::Held(_)))
     }
 
     /// The data of a half, which the volume gets now.
-    fn submitted(&mut self, slot: Slot) -> Option<(Buffer, Ask)> {
-        let open = self.open[slot.index()].as_mut()?;
+    fn submitted(&mut self, tag: Tag) -> Option<(Buffer, Ask)> {
+        let open = self.open[tag.index()].as_mut()?;
         match std::mem::replace(&mut open.phase, Phase::Submitted(Vec::new())) {
             Phase::Held(data) => Some((data, open.ask)),
             _ => None,
@@ -239,11 +239,11 @@ impl Queue {
     /// The volume has compared, and written or not.
     pub(super) fn compared_and_written(
         &mut self,
-        first: Slot,
+        first: Tag,
         result: &Result<Reply<Buffer>, RequestError>,
     ) {
         if matches!(result, Err(RequestError::Cancelled)) {
-            self.tell_cancelled(first);
+            self.report_cancelled(first);
         }
         self.end_pair(
             first,
@@ -256,7 +256,7 @@ impl Queue {
         );
     }
 
-    pub(super) fn end_pair(&mut self, first: Slot, [of_first, of_second]: [Status; 2]) {
+    pub(super) fn end_pair(&mut self, first: Tag, [of_first, of_second]: [Status; 2]) {
         let Some(index) = self.pairs.iter().position(|pair| pair.first == first) else { return };
         let pair = self.pairs.swap_remove(index);
         self.answer(first, of_first);
@@ -266,13 +266,13 @@ impl Queue {
     }
 
     /// The data of a command was damaged, which its host knows: the other half can't be done.
-    pub(super) fn damaged(&mut self, slot: Slot) {
-        if self.before == Before::First(slot) {
+    pub(super) fn damaged(&mut self, tag: Tag) {
+        if self.before == Before::First(tag) {
             self.before = Before::Failed;
         }
-        let Some(index) = self.pair_of(slot) else { return };
+        let Some(index) = self.pair_of(tag) else { return };
         let pair = self.pairs.swap_remove(index);
-        let other = if pair.first == slot { pair.second } else { Some(pair.first) };
+        let other = if pair.first == tag { pair.second } else { Some(pair.first) };
         if let Some(other) = other {
             self.abort_half(other, Status::FusedFailed);
         }

@@ -2,7 +2,7 @@
 
 use super::receiving::Receiving;
 use super::{Open, Phase, Queue, State};
-use crate::nvme::connection::Slot;
+use crate::nvme::connection::Tag;
 
 impl Queue {
     /// Panics if an invariant does not hold.
@@ -11,12 +11,12 @@ impl Queue {
         self.queue.connection.check_invariants();
         self.check_waiting();
         for (index, open) in self.open.iter().enumerate() {
-            let is_own = open.as_ref().is_none_or(|open| open.slot.index() == index);
+            let is_own = open.as_ref().is_none_or(|open| open.tag.index() == index);
             assert!(is_own, "a command is found by its slot");
         }
-        for (slot, _) in &self.aborting {
+        for (tag, _) in &self.aborting {
             assert!(
-                self.under_way(*slot).is_some_and(Open::is_submitted),
+                self.under_way(*tag).is_some_and(Open::is_submitted),
                 "others are aborted here"
             );
         }
@@ -34,22 +34,22 @@ impl Queue {
         assert!(is_ended || self.out.is_empty(), "what is to be sent is");
     }
 
-    fn under_way(&self, slot: Slot) -> Option<&Open> {
-        self.open.get(slot.index()).and_then(Option::as_ref)
+    fn under_way(&self, tag: Tag) -> Option<&Open> {
+        self.open.get(tag.index()).and_then(Option::as_ref)
     }
 
     /// Who waits for memory has none, and stands in line once.
     fn check_waiting(&self) {
         let mut is_waiting = vec![false; self.open.len()];
-        for slot in &self.waiting {
+        for tag in &self.waiting {
             let waits =
-                self.under_way(*slot).is_some_and(|open| matches!(open.phase, Phase::Waiting));
+                self.under_way(*tag).is_some_and(|open| matches!(open.phase, Phase::Waiting));
             assert!(waits, "who waits for memory has none");
-            assert!(!std::mem::replace(&mut is_waiting[slot.index()], true), "once is enough");
+            assert!(!std::mem::replace(&mut is_waiting[tag.index()], true), "once is enough");
         }
         for open in self.open.iter().flatten() {
             let waits = matches!(open.phase, Phase::Waiting);
-            let is_seen = is_waiting[open.slot.index()] || self.stalled == Some(open.slot);
+            let is_seen = is_waiting[open.tag.index()] || self.stalled == Some(open.tag);
             assert!(!waits || is_seen, "nobody waits who is not tried again");
         }
     }
@@ -60,15 +60,15 @@ impl Queue {
         let is_direct = matches!(self.receiving, Receiving::Data(..));
         // Its command may have been aborted meanwhile.
         assert!(lent <= usize::from(is_direct), "one buffer is lent, if any");
-        let is_open = |slot| self.under_way(slot).is_some();
+        let is_open = |tag| self.under_way(tag).is_some();
         assert!(self.stalled.is_none_or(is_open), "who stops the stream is under way");
         let receives = !matches!(self.receiving, Receiving::Nothing);
         let is_held_up = self.stalled.is_some() || self.stream.is_full();
         assert!(receives || is_held_up, "the host is heard unless something has to end first");
         assert!(!self.is_drained && !self.is_lost, "who is gone is not served");
         let mut unanswered = 0;
-        for slot in self.queue.connection.unanswered() {
-            assert!(self.under_way(slot).is_some(), "each command that came is answered or kept");
+        for tag in self.queue.connection.unanswered() {
+            assert!(self.under_way(tag).is_some(), "each command that came is answered or kept");
             unanswered += 1;
         }
         let kept = self.open.iter().flatten().count();

@@ -6,7 +6,7 @@ use std::ops::Range;
 use evenkeel_engine::{BufferMut, FrontendContext};
 
 use super::{Phase, Queue, State};
-use crate::nvme::connection::{End, Event, Slot};
+use crate::nvme::connection::{End, Event, Tag};
 use crate::stream::DIRECT;
 
 /// What the engine receives into.
@@ -16,14 +16,14 @@ pub(super) enum Receiving {
     /// The receive buffer.
     Stream,
     /// This part of a command's buffer.
-    Data(Slot, Range<usize>),
+    Data(Tag, Range<usize>),
 }
 
 /// What bytes have led to, besides data.
 enum Found {
     /// All data of this command is here.
-    Received(Slot),
-    Damaged(Slot),
+    Received(Tag),
+    Damaged(Tag),
     End(End),
 }
 
@@ -41,20 +41,20 @@ impl Queue {
             self.stream.consume(used);
             let is_event = event.is_some();
             let found = match event {
-                Some(Event::Command { slot, entry, transfer }) => {
-                    self.command(slot, &entry, transfer, context);
+                Some(Event::Command { tag, entry, transfer }) => {
+                    self.command(tag, &entry, transfer, context);
                     None
                 }
-                Some(Event::Data { slot, offset, bytes }) => {
-                    self.take_data(slot, offset as usize, bytes);
+                Some(Event::Data { tag, offset, bytes }) => {
+                    self.take_data(tag, offset as usize, bytes);
                     None
                 }
                 Some(Event::Refused(fuse)) => {
                     self.refused(fuse);
                     None
                 }
-                Some(Event::Received(slot)) => Some(Found::Received(slot)),
-                Some(Event::Damaged(slot)) => Some(Found::Damaged(slot)),
+                Some(Event::Received(tag)) => Some(Found::Received(tag)),
+                Some(Event::Damaged(tag)) => Some(Found::Damaged(tag)),
                 Some(Event::End(end)) => Some(Found::End(end)),
                 None => None,
             };
@@ -68,11 +68,11 @@ impl Queue {
 
     fn found(&mut self, found: Option<Found>, context: &mut FrontendContext) {
         match found {
-            Some(Found::Received(slot)) => self.data_is_here(slot, context),
-            Some(Found::Damaged(slot)) => {
-                self.open[slot.index()] = None;
-                self.tell_aborted(slot, false);
-                self.damaged(slot);
+            Some(Found::Received(tag)) => self.data_is_here(tag, context),
+            Some(Found::Damaged(tag)) => {
+                self.open[tag.index()] = None;
+                self.report_aborted(tag, false);
+                self.damaged(tag);
             }
             Some(Found::End(end)) => self.close(end.to_string(), context),
             None => {}
@@ -80,8 +80,8 @@ impl Queue {
     }
 
     /// Puts a piece of a command's data where it belongs.
-    fn take_data(&mut self, slot: Slot, offset: usize, bytes: &[u8]) {
-        let Some(open) = &mut self.open[slot.index()] else { return };
+    fn take_data(&mut self, tag: Tag, offset: usize, bytes: &[u8]) {
+        let Some(open) = &mut self.open[tag.index()] else { return };
         match &mut open.phase {
             Phase::Filling(Some(buffer)) => {
                 if let Some(place) = buffer.get_mut(offset..offset + bytes.len()) {
@@ -103,15 +103,15 @@ impl Queue {
     /// receive buffer, after what is left in it.
     fn receive(&mut self, context: &mut FrontendContext) {
         if self.stream.pending() == 0
-            && let Some((slot, offset, left)) = self.queue.connection.next_data()
+            && let Some((tag, offset, left)) = self.queue.connection.next_data()
             && left as usize >= DIRECT
-            && let Some(open) = &mut self.open[slot.index()]
+            && let Some(open) = &mut self.open[tag.index()]
             && let Phase::Filling(buffer) = &mut open.phase
             && let Some(buffer) = buffer.take()
         {
             let range = offset as usize..offset as usize + left as usize;
             self.stream.receive_into(buffer, range.clone(), context);
-            self.receiving = Receiving::Data(slot, range);
+            self.receiving = Receiving::Data(tag, range);
             return;
         }
         if self.stream.receive(self.last_was_large, context) {
@@ -133,8 +133,8 @@ impl Queue {
             return;
         }
         match std::mem::replace(&mut self.receiving, Receiving::Nothing) {
-            Receiving::Data(slot, range) => {
-                self.direct(slot, range.start..range.start + count, memory, context);
+            Receiving::Data(tag, range) => {
+                self.direct(tag, range.start..range.start + count, memory, context);
             }
             Receiving::Stream | Receiving::Nothing => {
                 self.stream.arrived(memory, count);
@@ -145,7 +145,7 @@ impl Queue {
     /// Data is where it belongs: the connection sees it there.
     fn direct(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         range: Range<usize>,
         memory: BufferMut,
         context: &mut FrontendContext,
@@ -157,14 +157,14 @@ impl Queue {
             bytes = &bytes[used..];
             match event {
                 Some(Event::Data { .. }) => {}
-                Some(Event::Received(slot)) => found = Some(Found::Received(slot)),
-                Some(Event::Damaged(slot)) => found = Some(Found::Damaged(slot)),
+                Some(Event::Received(tag)) => found = Some(Found::Received(tag)),
+                Some(Event::Damaged(tag)) => found = Some(Found::Damaged(tag)),
                 Some(Event::End(end)) => found = Some(Found::End(end)),
                 // No command begins in another one's data.
                 Some(Event::Command { .. } | Event::Refused(_)) | None => break,
             }
         }
-        if let Some(open) = &mut self.open[slot.index()] {
+        if let Some(open) = &mut self.open[tag.index()] {
             open.phase = Phase::Filling(Some(memory));
         }
         self.found(found, context);

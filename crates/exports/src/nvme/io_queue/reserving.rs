@@ -10,7 +10,7 @@ use evenkeel_engine::FrontendContext;
 
 use super::{Phase, Queue};
 use crate::nvme::command::Status;
-use crate::nvme::connection::{Slot, Transfer};
+use crate::nvme::connection::{Tag, Transfer};
 use crate::nvme::io::Ask;
 use crate::nvme::reservation::Wanted;
 
@@ -62,28 +62,28 @@ impl Queue {
     /// Takes room for a report, and asks for it. Returns whether there was room.
     pub(super) fn report(
         &mut self,
-        slot: Slot,
+        tag: Tag,
         length: u32,
         transfer: Transfer,
         context: &mut FrontendContext,
     ) -> bool {
-        let Some(room) = self.reserve(slot, length, transfer, context) else { return false };
+        let Some(room) = self.reserve(tag, length, transfer, context) else { return false };
         let mut buffer = room.into_buffer(length as usize);
         buffer.fill(0);
-        self.ask(slot, Wanted::Report, Phase::Asked(Some(buffer)));
+        self.ask(tag, Wanted::Report, Phase::Asked(Some(buffer)));
         true
     }
 
     /// Asks the control plane.
-    pub(super) fn ask(&mut self, slot: Slot, wanted: Wanted, phase: Phase) {
+    pub(super) fn ask(&mut self, tag: Tag, wanted: Wanted, phase: Phase) {
         let (Some(reserving), Some(open)) =
-            (&mut self.queue.reserving, &mut self.open[slot.index()])
+            (&mut self.queue.reserving, &mut self.open[tag.index()])
         else {
-            return self.answer(slot, Status::InvalidOpcode);
+            return self.answer(tag, Status::InvalidOpcode);
         };
         open.phase = phase;
         // A queue has fewer slots than the number has values.
-        (reserving.ask)(slot.index() as u16, wanted);
+        (reserving.ask)(tag.index() as u16, wanted);
     }
 
     /// The control plane has answered commands.
@@ -94,15 +94,15 @@ impl Queue {
             // None after the end of the volume, which has answered it.
             let Some(open) = open else { continue };
             let Phase::Asked(buffer) = &mut open.phase else { continue };
-            let (slot, buffer) = (open.slot, buffer.take());
+            let (tag, buffer) = (open.tag, buffer.take());
             match (answer, buffer) {
                 (Ok(report), Some(mut buffer)) => {
                     let length = report.len().min(buffer.len());
                     buffer[..length].copy_from_slice(&report[..length]);
-                    self.data(slot, vec![(0, buffer.freeze())], context);
+                    self.data(tag, vec![(0, buffer.freeze())], context);
                 }
-                (Ok(_), None) => self.answer(slot, Status::Success),
-                (Err(status), _) => self.answer(slot, status),
+                (Ok(_), None) => self.answer(tag, Status::Success),
+                (Err(status), _) => self.answer(tag, status),
             }
         }
         self.end_drained();

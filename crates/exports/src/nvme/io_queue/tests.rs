@@ -71,7 +71,7 @@ impl Bench {
         let (socket, _) = UnixStream::pair().unwrap();
         let is_deleted = Arc::new(AtomicBool::new(false));
         let deleted = is_deleted.clone();
-        let (told, aborted) = channel();
+        let (reported, aborted) = channel();
         let (asks, asked) = channel();
         let (reservations, excluded) =
             (ReservationAnswers::default(), Arc::<AtomicBool>::default());
@@ -89,7 +89,7 @@ impl Bench {
             deleted: Box::new(move || deleted.store(true, Ordering::Relaxed)),
             aborted: Box::new(move |command, is_aborted| {
                 // The bench may be gone.
-                let _ = told.send((command, is_aborted));
+                let _ = reported.send((command, is_aborted));
             }),
             reserving: Some(reserving),
         };
@@ -110,7 +110,7 @@ impl Bench {
 
     /// The host wants a command aborted.
     fn abort(&mut self, command: u16) {
-        self.event(FrontendEvent::Told { what: abort(command) });
+        self.event(FrontendEvent::Reported { what: abort(command) });
     }
 
     /// What was said of those since the last call.
@@ -515,7 +515,7 @@ fn a_queue_that_does_not_receive_learns_that_it_is_closed() {
     let mut bench = Bench::new(1 << 20);
     bench.command(&on_blocks(0x05, 3, IN_CAPSULE, 512, 1), &[1; 512]);
     assert!(bench.lent.is_none(), "first it reads what it compares with");
-    bench.event(FrontendEvent::Told { what: CLOSED });
+    bench.event(FrontendEvent::Reported { what: CLOSED });
     assert_eq!(bench.cancelled, [bench.submitted[0].0]);
     bench.reply(Err(RequestError::Cancelled));
     assert!(bench.ended.is_none());
@@ -527,7 +527,7 @@ fn a_queue_that_does_not_receive_learns_that_it_is_closed() {
 fn what_was_read_for_a_host_that_is_lost_is_not_sent() {
     let mut bench = Bench::new(1 << 20);
     bench.command(&read(3, 16), &[]);
-    bench.event(FrontendEvent::Told { what: CLOSED });
+    bench.event(FrontendEvent::Reported { what: CLOSED });
     let data = bench.data(&pattern(8192));
     bench.reply(data);
     assert!(bench.sent.is_empty(), "not without its header either");

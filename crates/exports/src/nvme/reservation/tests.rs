@@ -190,7 +190,7 @@ fn only_the_extended_format_holds_a_host_identifier() {
 }
 
 /// Who is told of a change that leads from one to the other.
-fn told(
+fn reported(
     change: ReservationChange,
     before: &Reservations,
     after: &Reservations,
@@ -216,36 +216,36 @@ fn each_host_learns_what_concerns_it() {
     let mut after = without(with_c(held), A);
     after.held = Some(Reservation { kind, holder: B });
     let expected = [(A, RegistrationPreempted), (C, ReservationReleased)];
-    assert_eq!(told(preempt, &with_c(held), &after), expected);
+    assert_eq!(reported(preempt, &with_c(held), &after), expected);
     // One that does not hold it: the reservation stays.
     let preempt = ReservationChange::Preempt { host: A, key: 10, victim: 20, kind };
     let after = without(with_c(held), B);
-    assert_eq!(told(preempt, &with_c(held), &after), [(B, RegistrationPreempted)]);
-    assert_eq!(told(preempt, &with_c(held), &with_c(held)), [], "it was refused");
+    assert_eq!(reported(preempt, &with_c(held), &after), [(B, RegistrationPreempted)]);
+    assert_eq!(reported(preempt, &with_c(held), &with_c(held)), [], "it was refused");
 
     let nobody = Reservations::default();
     let clear = ReservationChange::Clear { host: A, key: 10 };
     let expected = [(B, ReservationPreempted), (C, ReservationPreempted)];
-    assert_eq!(told(clear, &with_c(held), &nobody), expected);
-    let drop = told(ReservationChange::Drop, &present(None), &nobody);
+    assert_eq!(reported(clear, &with_c(held), &nobody), expected);
+    let drop = reported(ReservationChange::Drop, &present(None), &nobody);
     assert_eq!(drop, [(A, ReservationPreempted), (B, ReservationPreempted)]);
 
     let release = ReservationChange::Release { host: A, key: 10, kind };
-    assert_eq!(told(release, &present(held), &present(None)), [(B, ReservationReleased)]);
+    assert_eq!(reported(release, &present(held), &present(None)), [(B, ReservationReleased)]);
     let release = ReservationChange::Release { host: A, key: 10, kind: WriteExclusive };
-    assert_eq!(told(release, &present(Some(WriteExclusive)), &present(None)), []);
+    assert_eq!(reported(release, &present(Some(WriteExclusive)), &present(None)), []);
 
     let is_persistent = None;
     let unregister =
         ReservationChange::Register { host: A, expected: Some(10), key: 0, is_persistent };
     let after = without(present(held), A);
-    assert_eq!(told(unregister, &present(held), &after), [(B, ReservationReleased)]);
+    assert_eq!(reported(unregister, &present(held), &after), [(B, ReservationReleased)]);
     // One that all hold stays.
     let mut after = without(present(Some(WriteExclusiveAll)), A);
     after.held = Some(Reservation { kind: WriteExclusiveAll, holder: B });
-    assert_eq!(told(unregister, &present(Some(WriteExclusiveAll)), &after), []);
+    assert_eq!(reported(unregister, &present(Some(WriteExclusiveAll)), &after), []);
     let reserve = ReservationChange::Reserve { host: A, key: 10, kind };
-    assert_eq!(told(reserve, &present(None), &present(held)), []);
+    assert_eq!(reported(reserve, &present(None), &present(held)), []);
 }
 
 proptest! {

@@ -43,7 +43,7 @@ pub async fn add(
     let found: Vec<_> = opened.iter().map(|replica| replica.newest.superblock.clone()).collect();
     open::open_all(&node, opened).await;
     tracing::info!(disk = disk.name, path = disk.path, "a disk was added");
-    let warnings = local::told_of_unwanted(&node, &found).await;
+    let warnings = local::reported_of_unwanted(&node, &found).await;
     Ok(Json(DiskAnswer { version: VERSION, disk, warnings }))
 }
 

@@ -13,7 +13,7 @@ use crate::api::extract::{Body, Json, Path, Query, Refusal};
 use crate::coordinator::{Answer, Caller, Request, from_hex};
 use crate::disks::NewReplica;
 use crate::peer::requests::{
-    CreateReplica, MakeRoom, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
+    CreateReplica, MakeSpace, NewCertificate, PeerFound, PeerReplica, PeerReplicas, ReadData,
     WantedCertificate,
 };
 use crate::running::Running;
@@ -21,7 +21,7 @@ use crate::volumes::Node;
 use crate::volumes::commands::assemble::{PIECE, read_piece};
 use crate::volumes::replicas::found;
 use crate::volumes::replicas::{local, sweep};
-use crate::volumes::status::hearing;
+use crate::volumes::status::reports;
 
 /// Of which volume a node is asked what it has; older software tells of all.
 #[derive(Debug, Deserialize)]
@@ -85,10 +85,10 @@ pub async fn create_replica(
     Ok(Json(true))
 }
 
-pub async fn make_room(
+pub async fn make_space(
     State(node): State<Arc<Node>>,
     Path((volume, replica)): Path<(String, String)>,
-    Body(request): Body<MakeRoom>,
+    Body(request): Body<MakeSpace>,
 ) -> Result<Json<bool>, Refusal> {
     let volume: VolumeId = volume.parse().map_err(|_| bad("no volume"))?;
     let replica: ReplicaId = replica.parse().map_err(|_| bad("no replica"))?;
@@ -124,7 +124,7 @@ pub async fn conditions(
     State(node): State<Arc<Node>>,
     Body(asked): Body<PeerReplicas>,
 ) -> Json<Vec<PeerReplica>> {
-    Json(hearing::here(&node, &asked))
+    Json(reports::here(&node, &asked))
 }
 
 pub async fn read(

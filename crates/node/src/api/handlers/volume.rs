@@ -21,7 +21,7 @@ use crate::volumes::status;
     responses((status = 200, body = VolumesAnswer), (status = "default", body = ErrorAnswer)))]
 pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<VolumesAnswer>, Refusal> {
     let mut answer = status::list(&node).await?;
-    leftovers::tell(&node, &mut answer.volumes).await;
+    leftovers::report(&node, &mut answer.volumes).await;
     Ok(Json(answer))
 }
 
@@ -48,7 +48,7 @@ pub async fn status(
 ) -> Result<Json<VolumeAnswer>, Refusal> {
     let mut volume = status::wait(&node, &volume, &query, forwarded).await?;
     if !forwarded {
-        leftovers::tell(&node, std::slice::from_mut(&mut volume)).await;
+        leftovers::report(&node, std::slice::from_mut(&mut volume)).await;
     }
     let warnings = node.cluster.isolation().into_iter().collect();
     Ok(Json(VolumeAnswer { version: VERSION, volume, message: None, warnings }))

@@ -487,8 +487,8 @@ fn the_coordinator_answers_while_all_threads_for_blocking_work_are_taken() {
         let start = crate::state::start::StartId { counter: 0, incarnation: Incarnation(1) };
         let caller = Caller { node: ALPHA, name: "a".into(), start: Some(start), at: "x".into() };
         let beat = coordinator.asked(caller, Request::Heartbeat { node: ALPHA.to_string() });
-        let heard = tokio::time::timeout(within, beat).await.unwrap().unwrap().unwrap();
-        assert!(matches!(heard, Answer::Heard { .. }), "{heard:?}");
+        let answer = tokio::time::timeout(within, beat).await.unwrap().unwrap().unwrap();
+        assert!(matches!(answer, Answer::Heard { .. }), "{answer:?}");
         drop(go);
         assert!(taken.await.unwrap().is_err());
     });

@@ -47,7 +47,7 @@ fn a_file_that_was_deleted_in_use_is_gone_and_one_that_is_put_back_is_not() {
     let why = disks.looks().file_gone(replica).unwrap();
     assert!(why.contains("another file is at /"), "a copy is what was written until then: {why}");
     let length = fs::metadata(&made.path).unwrap().len();
-    let error = disks.make_room(replica, 4 << 20, Recall::default()).unwrap_err();
+    let error = disks.make_space(replica, 4 << 20, Recall::default()).unwrap_err();
     assert_eq!(error.code, ErrorCode::ReplicaUnusable);
     assert_eq!(fs::metadata(&made.path).unwrap().len(), length, "another file is made longer");
 

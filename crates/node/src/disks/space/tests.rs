@@ -35,11 +35,11 @@ fn a_disk_that_cannot_be_read_is_told_though_nothing_is_on_it() {
     let gone = directory.path().join("gone");
     let of = |question: Question| question.answer().trouble.unwrap_or_default();
     assert_eq!(of(Question::Directory(directory.path().into(), Vec::new())), "");
-    let told = of(Question::Directory(gone.clone(), Vec::new()));
-    assert!(told.starts_with("it cannot be looked into: "), "{told}");
+    let reported = of(Question::Directory(gone.clone(), Vec::new()));
+    assert!(reported.starts_with("it cannot be looked into: "), "{reported}");
     std::fs::write(&gone, vec![0; 1 << 20]).unwrap();
     assert_eq!(of(Question::Device(File::open(&gone).unwrap(), true)), "");
     // What can be opened and not be read, as a disk that fails.
-    let told = of(Question::Device(File::open(directory.path()).unwrap(), true));
-    assert!(told.starts_with("it cannot be read: "), "{told}");
+    let reported = of(Question::Device(File::open(directory.path()).unwrap(), true));
+    assert!(reported.starts_with("it cannot be read: "), "{reported}");
 }

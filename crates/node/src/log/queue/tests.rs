@@ -32,19 +32,19 @@ struct Log {
     queue: Arc<Queue>,
     go_on: Sender<()>,
     read: Receiver<usize>,
-    told: Receiver<u64>,
+    reported: Receiver<u64>,
 }
 
 fn log() -> Log {
     let queue = Arc::new(Queue::default());
     let ((go_on, held), (wrote, read)) = (mpsc::channel(), mpsc::channel());
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let of_thread = queue.clone();
     std::thread::spawn(move || {
         let out = Held { go_on: held, read: wrote };
-        of_thread.write_to(out, |lost| tell.send(lost).unwrap_or(()));
+        of_thread.write_to(out, |lost| report.send(lost).unwrap_or(()));
     });
-    Log { queue, go_on, read, told }
+    Log { queue, go_on, read, reported }
 }
 
 /// More than there is room for, of which the first line is on its way out already.
@@ -66,13 +66,13 @@ fn nobody_waits_for_a_reader_that_hangs_and_what_is_lost_is_told_when_it_reads_a
     assert!(log.queue.lock().waiting.len() <= MAX_BYTES);
     log.go_on.send(()).unwrap();
     assert_eq!(log.read.recv().unwrap(), LINE.len());
-    assert_eq!(log.told.recv().unwrap(), 7);
+    assert_eq!(log.reported.recv().unwrap(), 7);
     log.go_on.send(()).unwrap();
     assert_eq!(log.read.recv().unwrap(), MAX_BYTES, "all that was taken in comes out");
     log.queue.push(&LINE);
     log.go_on.send(()).unwrap();
     assert_eq!(log.read.recv().unwrap(), LINE.len());
-    assert!(log.told.try_recv().is_err(), "each is told of once");
+    assert!(log.reported.try_recv().is_err(), "each is told of once");
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_volume_takes_so_many_and_again_when_one_has_left() {
     let mut next = 0;
     let mut admit = |volume| {
         next += 1;
-        clients.admit(volume, FrontendId(next), Told { client: Client::Unix, may_write: true })
+        clients.admit(volume, FrontendId(next), Reported { client: Client::Unix, may_write: true })
     };
     let first = admit(MUSIC).unwrap();
     let second = admit(MUSIC).unwrap();
@@ -29,7 +29,7 @@ fn whoever_may_not_use_an_export_any_more_is_found() {
     let plain = Client::Tcp { tls: None, certificate: None };
     let held = [(MUSIC, 1, Client::Unix), (MUSIC, 2, plain.clone()), (OTHER, 3, plain)].map(
         |(volume, id, client)| {
-            clients.admit(volume, FrontendId(id), Told { client, may_write: true }).unwrap()
+            clients.admit(volume, FrontendId(id), Reported { client, may_write: true }).unwrap()
         },
     );
     let named = ["vm1".to_owned()];
@@ -47,7 +47,7 @@ fn whoever_may_not_use_an_export_any_more_is_found() {
 fn whoever_may_write_is_not_wanted_where_it_is_read_only_now() {
     let clients = Clients::new(9);
     let held = [(1, true), (2, false)].map(|(id, may_write)| {
-        clients.admit(MUSIC, FrontendId(id), Told { client: Client::Unix, may_write }).unwrap()
+        clients.admit(MUSIC, FrontendId(id), Reported { client: Client::Unix, may_write }).unwrap()
     });
     assert_eq!(clients.unwanted(MUSIC, (None, true)), [FrontendId(1)]);
     assert_eq!(clients.unwanted(MUSIC, (None, false)), [], "who reads may go on reading");

@@ -119,7 +119,7 @@ impl Target {
             let (host, subsystem) = (data.host_name.to_owned(), self.name.clone());
             return Ok(Connected::Unproved(name, Parties { host, subsystem, keys }));
         }
-        inner.make_room(data.host_name)?;
+        inner.make_space(data.host_name)?;
         inner.subsystem.open(name, connect, data, now)?;
         inner.insert(name, (socket, from), since);
         Ok(Connected::Queue(name))
@@ -178,7 +178,7 @@ impl Inner {
     }
 
     /// If all places for discovery are taken, has somebody give way to this host.
-    fn make_room(&mut self, host: &str) -> Result<(), Refusal> {
+    fn make_space(&mut self, host: &str) -> Result<(), Refusal> {
         let What::Discovery(directory) = &self.what else { return Ok(()) };
         let mut occupants = Vec::new();
         for controller in self.subsystem.controllers().filter(|it| !it.has_ended()) {
@@ -215,8 +215,8 @@ impl Inner {
         self.connected += 1;
         let reached = socket.local_addr().ok();
         let socket = Socket::Open(socket);
-        let (tell, excluded) = (None, None);
-        let queue = Queue { socket, from, reached, since, number, tell, excluded };
+        let (report, excluded) = (None, None);
+        let queue = Queue { socket, from, reached, since, number, report, excluded };
         self.queues.insert(name, queue);
     }
 }

@@ -38,15 +38,15 @@ impl Target {
     }
 
     /// Tells hosts what others have done with the volume's reservations.
-    pub fn tell_reservations(&self, notices: &[(HostId, ReservationNotice)]) {
+    pub fn report_reservations(&self, notices: &[(HostId, ReservationNotice)]) {
         if notices.is_empty() {
             return;
         }
         self.change(|inner| {
             for controller in inner.subsystem.controllers() {
                 let identifier = HostId(u128::from_be_bytes(controller.host().identifier));
-                let told = notices.iter().filter(|(host, _)| *host == identifier);
-                told.for_each(|(_, notice)| controller.notify_reservation(*notice));
+                let reported = notices.iter().filter(|(host, _)| *host == identifier);
+                reported.for_each(|(_, notice)| controller.notify_reservation(*notice));
             }
         });
     }

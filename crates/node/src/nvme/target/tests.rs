@@ -282,9 +282,9 @@ fn who_proves_what_counts_no_more_gets_in_no_more() {
 }
 
 /// How a queue is told things, and what it is told.
-fn telling() -> (Tell, Receiver<u64>) {
-    let (told, hears) = channel();
-    (Box::new(move |what| told.send(what).unwrap()), hears)
+fn reporting() -> (Report, Receiver<u64>) {
+    let (reported, reports) = channel();
+    (Box::new(move |what| reported.send(what).unwrap()), reports)
 }
 
 #[test]
@@ -292,25 +292,25 @@ fn a_queue_is_told_that_it_is_closed_also_before_the_engine_has_it() {
     let target = target(&[HOST]);
     let (_end, _kept, first) = connect(&target, HOST).unwrap();
     let (_end, _kept, second) = connect(&target, HOST).unwrap();
-    let (tell, hears) = telling();
-    target.serves((first, target.number(first).unwrap()), tell);
-    assert!(hears.try_recv().is_err());
+    let (report, reports) = reporting();
+    target.serves((first, target.number(first).unwrap()), report);
+    assert!(reports.try_recv().is_err());
     target.end();
-    assert_eq!(hears.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
-    let (tell, hears) = telling();
-    target.serves((second, target.number(second).unwrap()), tell);
-    assert_eq!(hears.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
+    assert_eq!(reports.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
+    let (report, reports) = reporting();
+    target.serves((second, target.number(second).unwrap()), report);
+    assert_eq!(reports.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
 }
 
 #[test]
 fn a_queue_that_its_host_deletes_is_left_to_answer() {
     let target = target(&[HOST]);
     let (mut end, _kept, name) = connect(&target, HOST).unwrap();
-    let (tell, hears) = telling();
+    let (report, reports) = reporting();
     target.disconnect(name);
-    target.serves((name, target.number(name).unwrap()), tell);
+    target.serves((name, target.number(name).unwrap()), report);
     target.end();
-    assert!(hears.try_recv().is_err() && is_open(&mut end));
+    assert!(reports.try_recv().is_err() && is_open(&mut end));
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_queue_gets_nothing_of_one_of_the_same_name_that_is_gone() {
     let target = target(&[HOST]);
     let (_end, _kept, name) = connect(&target, HOST).unwrap();
     let number = target.number(name).unwrap();
-    let (old, hears) = telling();
+    let (old, reports) = reporting();
     target.gone(name);
     assert_eq!(target.number(name), None);
     // Names come again when all others have been used.
@@ -326,7 +326,7 @@ fn a_queue_gets_nothing_of_one_of_the_same_name_that_is_gone() {
     target.lock().insert(name, (socket, from), NOW);
     target.serves((name, number), old);
     target.lock().queues.get_mut(&name).unwrap().close();
-    assert!(hears.try_recv().is_err());
+    assert!(reports.try_recv().is_err());
 }
 
 #[test]

@@ -22,10 +22,10 @@ async fn both_are_told_that_their_clusters_differ() {
     let (mut near, mut far) = tokio::io::duplex(4096);
     let connects = connect(&mut near, &guest, Purpose::Control);
     let accepts = accept(&mut far, &host, |_| false, async |_| Ok(()));
-    let (told_guest, told_host) = tokio::join!(connects, accepts);
+    let (reported_guest, reported_host) = tokio::join!(connects, accepts);
     let text = "node beta belongs to cluster \"two\", and you to \"one\"";
-    let told_guest = told_guest.unwrap_err().to_string();
-    assert!(told_guest.starts_with(text), "{told_guest}");
-    let told_host = told_host.unwrap_err().to_string();
-    assert!(told_host.starts_with(&format!("alpha: {text}")), "{told_host}");
+    let reported_guest = reported_guest.unwrap_err().to_string();
+    assert!(reported_guest.starts_with(text), "{reported_guest}");
+    let reported_host = reported_host.unwrap_err().to_string();
+    assert!(reported_host.starts_with(&format!("alpha: {text}")), "{reported_host}");
 }

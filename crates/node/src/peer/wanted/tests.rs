@@ -15,15 +15,18 @@ fn check(host: &Host, is_name_proved: bool) -> Result<(), String> {
 #[test]
 fn another_node_at_the_address_is_refused_with_what_to_do() {
     assert_eq!(check(&host(1, "b"), true), Ok(()));
-    let told = check(&host(2, "c"), true).unwrap_err();
+    let reported = check(&host(2, "c"), true).unwrap_err();
     assert!(
-        told.starts_with("node c answered at 10.0.0.2:7740, where node b was wanted"),
-        "{told}"
+        reported.starts_with("node c answered at 10.0.0.2:7740, where node b was wanted"),
+        "{reported}"
     );
-    assert!(told.contains("peer.advertise"), "{told}");
-    let told = check(&host(2, "b"), true).unwrap_err();
+    assert!(reported.contains("peer.advertise"), "{reported}");
+    let reported = check(&host(2, "b"), true).unwrap_err();
     let id = NodeId(2).to_string();
-    assert!(told.starts_with(&format!("another node of that name ({id}) answered")), "{told}");
+    assert!(
+        reported.starts_with(&format!("another node of that name ({id}) answered")),
+        "{reported}"
+    );
     let address = Address::parse("10.0.0.2:7740").unwrap();
     assert!(Wanted::Anyone.check(&host(2, "c"), true, &address).is_ok());
 }

@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use super::again::until_attached;
 use super::end::take_away;
-use super::lifecycle::{AskedBy, Awaited, Kept, Lacking, Lifecycle, NotOpened, Output, TurnId};
-use super::wanted::until_told;
+use super::lifecycle::{AskedBy, Awaited, Kept, Lifecycle, NotOpened, Output, TurnId, Unshown};
+use super::wanted::until_reported;
 use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::nvme::Exported;
 use crate::volumes::Node;
@@ -139,7 +139,7 @@ fn begin(node: &Arc<Node>, volume: VolumeId, output: Output) {
             drop(runtime.spawn(async move { take_away(&at, &turn).await }));
         }
         Output::Retry => drop(runtime.spawn(until_attached(at, volume))),
-        Output::Tell => drop(runtime.spawn(until_told(at, volume))),
+        Output::Report => drop(runtime.spawn(until_reported(at, volume))),
         Output::Save => node.volumes.save_soon(node, &runtime),
         Output::Granted(_) | Output::End => {}
     }
@@ -196,10 +196,10 @@ impl Turn {
         self.step(|machine| machine.establish(attached.primary.incarnation))
     }
 
-    /// See [`Lifecycle::establish_lacking`].
+    /// See [`Lifecycle::establish_unshown`].
     #[must_use]
-    pub(super) fn establish_lacking(&self, attached: &Attached, why: &str) -> bool {
-        self.step(|machine| machine.establish_lacking(attached.primary.incarnation, why))
+    pub(super) fn establish_unshown(&self, attached: &Attached, why: &str) -> bool {
+        self.step(|machine| machine.establish_unshown(attached.primary.incarnation, why))
     }
 
     /// See [`Lifecycle::device`].
@@ -272,9 +272,9 @@ impl Turn {
         self.step(|machine| machine.news())
     }
 
-    /// See [`Lifecycle::told`].
-    pub(super) fn told(&self) {
-        self.step(Lifecycle::told);
+    /// See [`Lifecycle::reported`].
+    pub(super) fn reported(&self) {
+        self.step(Lifecycle::reported);
     }
 
     /// Saves what has changed, before it is said that it has.
@@ -314,9 +314,9 @@ pub(super) fn next_try(node: &Arc<Node>, volume: VolumeId) -> bool {
     step(node, volume, |actor| actor.machine.next_try())
 }
 
-/// See [`Lifecycle::next_telling`].
-pub(super) fn next_telling(node: &Arc<Node>, volume: VolumeId) -> bool {
-    step(node, volume, |actor| actor.machine.next_telling())
+/// See [`Lifecycle::next_reporting`].
+pub(super) fn next_reporting(node: &Arc<Node>, volume: VolumeId) -> bool {
+    step(node, volume, |actor| actor.machine.next_reporting())
 }
 
 /// See [`Lifecycle::waits_for`].
@@ -342,7 +342,7 @@ pub(super) fn remembered(
 }
 
 /// The last daemon had not told the coordinator that this is not wanted here.
-pub(super) fn untold(node: &Arc<Node>, volume: VolumeId) {
+pub(super) fn unreported(node: &Arc<Node>, volume: VolumeId) {
     step(node, volume, |actor| actor.machine.unwant());
 }
 
@@ -400,7 +400,7 @@ impl Volumes {
 
     /// Whether it is still to be attached here, or to be shown as it is meant to be.
     pub(crate) fn is_to_be_shown(&self, volume: VolumeId) -> bool {
-        self.awaited(volume).is_some() || self.lacking(volume).is_some()
+        self.awaited(volume).is_some() || self.unshown(volume).is_some()
     }
 
     /// How a volume that is attached here is meant to be shown.
@@ -409,8 +409,8 @@ impl Volumes {
     }
 
     /// What a volume is not shown by that is attached here, and why.
-    pub(super) fn lacking(&self, volume: VolumeId) -> Option<Lacking> {
-        self.ask(volume, Lifecycle::lacking).flatten()
+    pub(super) fn unshown(&self, volume: VolumeId) -> Option<Unshown> {
+        self.ask(volume, Lifecycle::unshown).flatten()
     }
 
     /// The volume of this name or identity that is to be attached here again.
@@ -422,8 +422,8 @@ impl Volumes {
     }
 
     /// Whether the coordinator still has to be told how this is wanted here.
-    pub(super) fn is_untold(&self, volume: VolumeId) -> bool {
-        self.ask(volume, Lifecycle::is_untold).unwrap_or(false)
+    pub(super) fn is_unreported(&self, volume: VolumeId) -> bool {
+        self.ask(volume, Lifecycle::is_unreported).unwrap_or(false)
     }
 
     /// What a swap to this view says of where its volume is meant to be attached.
@@ -451,14 +451,14 @@ impl Volumes {
     /// What the state directory is to have: how the next daemon attaches volumes, and which ones
     /// the coordinator does not know to be wanted here no more. Whoever asks saves it.
     pub(super) fn take_kept(&self) -> (Vec<Wanted>, Vec<VolumeId>) {
-        let (mut remembered, mut untold) = (Vec::new(), Vec::new());
+        let (mut remembered, mut unreported) = (Vec::new(), Vec::new());
         lock(&self.actors).of.retain(|volume, actor| {
             let kept: Kept = actor.machine.take_kept();
             remembered.extend(kept.remembered);
-            untold.extend(kept.untold.then_some(*volume));
+            unreported.extend(kept.unreported.then_some(*volume));
             !actor.machine.is_idle()
         });
-        (remembered, untold)
+        (remembered, unreported)
     }
 }
 

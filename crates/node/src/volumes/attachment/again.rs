@@ -28,7 +28,7 @@ const RESTARTED: &str = "the daemon was restarted";
 pub fn load(node: &Arc<Node>) {
     // What was saved meanwhile would lack what is not loaded yet.
     let _held = node.volumes.hold_saves();
-    wanted::load_untold(node);
+    wanted::load_unreported(node);
     await_remembered(node);
 }
 
@@ -54,7 +54,7 @@ fn await_remembered(node: &Arc<Node>) {
             continue;
         };
         // It was detached, and the daemon ended before this list was saved.
-        if node.volumes.is_untold(volume) {
+        if node.volumes.is_unreported(volume) {
             continue;
         }
         let has_ended = node.identity.start.last_has_ended();
@@ -79,7 +79,7 @@ async fn await_what_is_wanted(node: &Arc<Node>) {
         let turn = turn(node, volume).await;
         let volumes = &node.volumes;
         let is_known = volumes.get(volume).is_some() || volumes.awaited(volume).is_some();
-        if is_known || volumes.is_untold(volume) {
+        if is_known || volumes.is_unreported(volume) {
             continue;
         }
         let (volume_id, name) = (record.id, record.name);
@@ -173,8 +173,8 @@ async fn try_once(
     last: &mut Option<PrimaryId>,
 ) -> Result<(), Failed> {
     let turn = turn(node, volume).await;
-    if let Some(lacking) = node.volumes.lacking(volume) {
-        return show_rest(node, &turn, lacking.missing, *last).await.map_err(Failed::Waits);
+    if let Some(unshown) = node.volumes.unshown(volume) {
+        return show_rest(node, &turn, unshown.missing, *last).await.map_err(Failed::Waits);
     }
     let Some(Awaited { how, .. }) = node.volumes.awaited(volume) else { return Ok(()) };
     let what = format!("cannot attach volume {} again", how.name);
@@ -205,7 +205,7 @@ async fn attach(
     let shown = show(node, turn, &attached, how.shown(), last).await;
     let is_established = match &shown {
         Ok(()) => turn.establish(&attached),
-        Err(error) => turn.establish_lacking(&attached, &error.why),
+        Err(error) => turn.establish_unshown(&attached, &error.why),
     };
     if !is_established {
         return Err(start::not_established(node, turn, &attached, what).await);

@@ -131,7 +131,7 @@ fn is_client_name(config: &Config, name: &str) -> bool {
 pub(in crate::volumes) async fn stop(node: &Node, turn: &Turn, attached: &Attached) -> bool {
     node.nbd.unexport(attached.name());
     // Nor is one made any more that could not be made yet.
-    let is_missing = node.volumes.lacking(attached.id).is_some_and(|it| it.missing.nbd.is_some());
+    let is_missing = node.volumes.unshown(attached.id).is_some_and(|it| it.missing.nbd.is_some());
     let was = attached.nbd().is_some() || is_missing;
     turn.export(attached, None);
     let status = node.data.volume_status(attached.id).await;

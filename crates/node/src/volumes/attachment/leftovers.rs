@@ -51,32 +51,32 @@ impl Leftovers {
     }
 
     /// Those that are used still. Others are forgotten. It asks the kernel for users.
-    fn told(&self, node: &str) -> Vec<Told> {
+    fn reported(&self, node: &str) -> Vec<Reported> {
         let known = lock(&self.0).clone();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for leftover in known {
             match evenkeel_attach::users_of_dead(&leftover.device) {
                 Ok(None) => lock(&self.0).retain(|other| *other != leftover),
                 Ok(Some(users)) => {
                     let users: Vec<_> = users.iter().map(ToString::to_string).collect();
-                    told.push(Told::new(leftover, node, &users));
+                    reported.push(Reported::new(leftover, node, &users));
                 }
                 // It is told as long as nobody knows better.
-                Err(_) => told.push(Told::new(leftover, node, &[])),
+                Err(_) => reported.push(Reported::new(leftover, node, &[])),
             }
         }
-        told
+        reported
     }
 }
 
 /// What is said of one that is used.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct Reported {
     of: Leftover,
     sentence: String,
 }
 
-impl Told {
+impl Reported {
     fn new(of: Leftover, node: &str, users: &[String]) -> Self {
         let sentence = sentence(node, of.device.path(), users);
         Self { of, sentence }
@@ -107,24 +107,29 @@ fn sentence(node: &str, device: &std::path::Path, users: &[String]) -> String {
 
 /// What is to be said of them in the status of this node.
 pub async fn warnings(node: &Arc<Node>) -> Vec<String> {
-    let told = told(node).await.into_iter();
-    told.map(|told| format!("volume {}: {}", told.of.volume, told.sentence)).collect()
+    let reported = reported(node).await.into_iter();
+    reported
+        .map(|reported| format!("volume {}: {}", reported.of.volume, reported.sentence))
+        .collect()
 }
 
 /// Adds it to the status of their volumes, for who asks this node.
-pub async fn tell(node: &Arc<Node>, volumes: &mut [VolumeStatus]) {
-    for told in told(node).await {
-        volumes.iter_mut().filter(|it| it.name == told.of.volume).for_each(|it| told.add_to(it));
+pub async fn report(node: &Arc<Node>, volumes: &mut [VolumeStatus]) {
+    for reported in reported(node).await {
+        volumes
+            .iter_mut()
+            .filter(|it| it.name == reported.of.volume)
+            .for_each(|it| reported.add_to(it));
     }
 }
 
-async fn told(node: &Arc<Node>) -> Vec<Told> {
+async fn reported(node: &Arc<Node>) -> Vec<Reported> {
     if lock(&node.volumes.leftovers.0).is_empty() {
         return Vec::new();
     }
     let name = node.identity.name.clone();
-    let told = node.blocking(move |node| Ok(node.volumes.leftovers.told(&name)));
-    told.await.unwrap_or_default()
+    let reported = node.blocking(move |node| Ok(node.volumes.leftovers.reported(&name)));
+    reported.await.unwrap_or_default()
 }
 
 /// Looks for what an earlier daemon has left, until nothing is left of which nobody takes care.
@@ -168,7 +173,7 @@ async fn clean_one(node: &Arc<Node>, name: &str) -> Result<(), ApiError> {
             let turn = turn(node, id).await;
             let here = node.identity.node.to_string();
             let noted = found.stored.record.wanted_on.get(&here);
-            let is_wanted = noted.is_some_and(Option::is_some) && !node.volumes.is_untold(id);
+            let is_wanted = noted.is_some_and(Option::is_some) && !node.volumes.is_unreported(id);
             if is_wanted || node.volumes.get(id).is_some() || node.volumes.awaited(id).is_some() {
                 return Ok(());
             }

@@ -38,7 +38,7 @@ impl Awaited {
 
 /// What an attached volume is not shown by, though it is meant to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lacking {
+pub(super) struct Unshown {
     pub(super) missing: Shown,
     /// Why, as a sentence.
     pub(super) why: String,
@@ -50,7 +50,7 @@ pub(super) struct Kept {
     /// How the next daemon attaches it.
     pub(super) remembered: Option<Wanted>,
     /// It is not wanted here, and the coordinator has not heard that.
-    pub(super) untold: bool,
+    pub(super) unreported: bool,
 }
 
 /// What is to be done.
@@ -64,8 +64,8 @@ pub(super) enum Output {
     Clear(TurnId),
     /// Somebody is to attach it again, or to show it as it is meant to be: [`Lifecycle::next_try`].
     Retry,
-    /// Somebody is to tell the coordinator: [`Lifecycle::next_telling`].
-    Tell,
+    /// Somebody is to tell the coordinator: [`Lifecycle::next_reporting`].
+    Report,
     /// What is kept has changed: [`Lifecycle::take_kept`].
     Save,
 }
@@ -91,11 +91,11 @@ pub(super) struct Lifecycle {
     earlier: Earlier,
     turns: Turns,
     /// The coordinator does not know how it is wanted here, or that it is not.
-    untold: bool,
+    unreported: bool,
     /// Somebody tries to attach it again, or to show it.
     is_tried: bool,
     /// Somebody tells the coordinator.
-    is_telling: bool,
+    is_reporting: bool,
     kept: Kept,
     /// Nobody has been told to save what is kept.
     is_unsaved: bool,
@@ -111,10 +111,10 @@ impl Lifecycle {
             closing: None,
             earlier: Earlier::MayLive,
             turns: Turns::new(),
-            untold: false,
+            unreported: false,
             is_tried: false,
-            is_telling: false,
-            kept: Kept { remembered: None, untold: false },
+            is_reporting: false,
+            kept: Kept { remembered: None, unreported: false },
             is_unsaved: false,
             outputs: Vec::new(),
         }
@@ -141,7 +141,7 @@ impl Lifecycle {
         }
         // Nobody waits for its end any more, and it may take long.
         if self.attachment.as_ref().is_some_and(|it| it.is_for_use() && it.is_ending()) {
-            self.untold |= !self.is_kept();
+            self.unreported |= !self.is_kept();
         }
     }
 
@@ -194,20 +194,20 @@ impl Lifecycle {
     /// A block device is made. What was asked for without a mount is never made a mount's.
     pub(super) fn device(&mut self, primary: Incarnation, device: Device, asked_by: AskedBy) {
         let is_new = self.of(primary).is_some_and(|it| it.set_device(device, asked_by));
-        self.untold |= is_new;
+        self.unreported |= is_new;
     }
 
     /// Its block device is gone.
     pub(super) fn no_device(&mut self, primary: Incarnation) {
         let is_new = self.of(primary).is_some_and(Attachment::clear_device);
-        self.untold |= is_new;
+        self.unreported |= is_new;
     }
 
     /// A mount has found the block device, which may have been made for another one: the last of
     /// them takes it away, or an unmount.
     pub(super) fn add_mount(&mut self, primary: Incarnation, token: String) {
         let is_new = self.of(primary).is_some_and(|attachment| attachment.add_mount(token));
-        self.untold |= is_new;
+        self.unreported |= is_new;
     }
 
     /// The mount with this token has failed, and what was made for it stays, for others.
@@ -215,9 +215,9 @@ impl Lifecycle {
         let mount = self.awaited.as_mut().and_then(|awaited| awaited.how.mount.as_mut());
         if let Some(mount) = mount {
             mount.remove(token);
-            self.untold = true;
+            self.unreported = true;
         } else if let Some(attachment) = &mut self.attachment {
-            self.untold |= attachment.remove_mount(token);
+            self.unreported |= attachment.remove_mount(token);
         }
     }
 
@@ -225,19 +225,19 @@ impl Lifecycle {
     /// takes that away.
     pub(super) fn claim(&mut self, primary: Incarnation, device: bool) {
         let is_new = self.of(primary).is_some_and(|attachment| attachment.claim(device));
-        self.untold |= is_new;
+        self.unreported |= is_new;
     }
 
     /// It is exported by NBD, or not any more.
     pub(super) fn export(&mut self, primary: Incarnation, nbd: Option<WantedNbd>) {
         let is_new = self.of(primary).is_some_and(|attachment| attachment.set_nbd(nbd));
-        self.untold |= is_new;
+        self.unreported |= is_new;
     }
 
     /// It is exported by NVMe over TCP, or not any more.
     pub(super) fn export_nvme(&mut self, primary: Incarnation, nvme: Option<WantedNvme>) {
         let is_new = self.of(primary).is_some_and(|attachment| attachment.set_nvme(nvme));
-        self.untold |= is_new;
+        self.unreported |= is_new;
     }
 
     /// It is shown as it is meant to be from now on, and stays attached. Returns false if its
@@ -253,10 +253,10 @@ impl Lifecycle {
     /// The same, though it is not shown by all that was asked for, and why: the rest is tried until
     /// it is.
     #[must_use]
-    pub(super) fn establish_lacking(&mut self, primary: Incarnation, why: &str) -> bool {
+    pub(super) fn establish_unshown(&mut self, primary: Incarnation, why: &str) -> bool {
         let Some(attachment) = self.of(primary) else { return false };
         let Some(asked) = attachment.asked().cloned() else { return false };
-        why.clone_into(attachment.why_lacking_mut());
+        why.clone_into(attachment.why_unshown_mut());
         self.establish_as(primary, asked)
     }
 
@@ -265,7 +265,7 @@ impl Lifecycle {
         match attachment.establish(meant) {
             Established::Now { as_asked } => {
                 self.awaited = None;
-                self.untold |= !as_asked;
+                self.unreported |= !as_asked;
                 true
             }
             Established::Before => true,
@@ -277,7 +277,7 @@ impl Lifecycle {
     /// its primary. If that was evicted meanwhile, it is not attached again.
     pub(super) fn withdraw(&mut self, primary: Incarnation) {
         if self.closing.is_none() && self.awaited.take().is_some() {
-            self.untold = true;
+            self.unreported = true;
         }
         if let Some(attachment) = self.of(primary) {
             attachment.withdraw();
@@ -308,7 +308,7 @@ impl Lifecycle {
             self.awaited = Some(Awaited { how, why: why.to_owned() });
         } else if is_for_use && reason != EndReason::Detached {
             // What its last view says is not known.
-            self.untold |= !self.is_kept();
+            self.unreported |= !self.is_kept();
         }
         comes_back
     }
@@ -333,7 +333,7 @@ impl Lifecycle {
     pub(super) fn await_no_device(&mut self) {
         if let Some(awaited) = &mut self.awaited {
             (awaited.how.device, awaited.how.mount) = (false, None);
-            self.untold = true;
+            self.unreported = true;
         }
     }
 
@@ -347,12 +347,12 @@ impl Lifecycle {
     /// Why it is not attached again, or not shown as it is meant to be, yet. Returns true if this
     /// is news.
     pub(super) fn waits_for(&mut self, why: &str) -> bool {
-        let lacks = self.attachment.as_mut().filter(|it| it.lacking().is_some());
-        let lacks = lacks.map(Attachment::why_lacking_mut);
-        let told = self.awaited.as_mut().map(|awaited| &mut awaited.why).or(lacks);
-        told.is_some_and(|told| {
-            let is_new = told != why;
-            why.clone_into(told);
+        let unshown = self.attachment.as_mut().filter(|it| it.unshown().is_some());
+        let unshown = unshown.map(Attachment::why_unshown_mut);
+        let reported = self.awaited.as_mut().map(|awaited| &mut awaited.why).or(unshown);
+        reported.is_some_and(|reported| {
+            let is_new = reported != why;
+            why.clone_into(reported);
             is_new
         })
     }
@@ -364,20 +364,20 @@ impl Lifecycle {
     }
 
     fn is_to_be_tried(&self) -> bool {
-        self.closing.is_none() && (self.awaited.is_some() || self.lacking().is_some())
+        self.closing.is_none() && (self.awaited.is_some() || self.unshown().is_some())
     }
 
     /// It is not wanted here any more, and the coordinator does not know. Returns true if it was to
     /// be attached again.
     pub(super) fn unwant(&mut self) -> bool {
-        self.untold = true;
+        self.unreported = true;
         self.awaited.take().is_some()
     }
 
     /// For whoever tells the coordinator. `false`: that is over.
-    pub(super) const fn next_telling(&mut self) -> bool {
-        self.is_telling = self.untold;
-        self.is_telling
+    pub(super) const fn next_reporting(&mut self) -> bool {
+        self.is_reporting = self.unreported;
+        self.is_reporting
     }
 
     /// What the coordinator is to be told: how it is wanted here, or that it is not. `None`: what
@@ -393,8 +393,8 @@ impl Lifecycle {
     }
 
     /// The coordinator knows.
-    pub(super) const fn told(&mut self) {
-        self.untold = false;
+    pub(super) const fn reported(&mut self) {
+        self.unreported = false;
     }
 
     /// What a swap of the view says of where it is wanted, if the next view has its primary or not.
@@ -434,10 +434,10 @@ impl Lifecycle {
         self.awaited.as_ref()
     }
 
-    pub(super) fn lacking(&self) -> Option<Lacking> {
+    pub(super) fn unshown(&self) -> Option<Unshown> {
         let attachment = self.attachment.as_ref()?;
-        let why = || attachment.why_lacking().to_owned();
-        attachment.lacking().map(|missing| Lacking { missing, why: why() })
+        let why = || attachment.why_unshown().to_owned();
+        attachment.unshown().map(|missing| Unshown { missing, why: why() })
     }
 
     /// The hosts that may use its NVMe export, which is there or is to come: after a restart, an
@@ -456,8 +456,8 @@ impl Lifecycle {
         self.earlier
     }
 
-    pub(super) const fn is_untold(&self) -> bool {
-        self.untold
+    pub(super) const fn is_unreported(&self) -> bool {
+        self.unreported
     }
 
     /// Nothing is known of it, and nobody has its turn: it may be forgotten.
@@ -466,7 +466,7 @@ impl Lifecycle {
             && self.awaited.is_none()
             && self.earlier == Earlier::MayLive
             && self.turns.is_free()
-            && !(self.untold || self.is_tried || self.is_telling)
+            && !(self.unreported || self.is_tried || self.is_reporting)
             && self.remembered().is_none()
     }
 
@@ -479,7 +479,7 @@ impl Lifecycle {
 
     fn to_keep(&self) -> Kept {
         let remembered = self.remembered();
-        Kept { untold: self.untold && remembered.is_none(), remembered }
+        Kept { unreported: self.unreported && remembered.is_none(), remembered }
     }
 
     fn remembered(&self) -> Option<Wanted> {
@@ -522,9 +522,9 @@ impl Lifecycle {
         }
         // Whoever has the turn may see to both before it answers.
         if self.turns.is_free() {
-            if self.untold && !self.is_telling {
-                self.is_telling = true;
-                outputs.push(Output::Tell);
+            if self.unreported && !self.is_reporting {
+                self.is_reporting = true;
+                outputs.push(Output::Report);
             }
             if self.is_unsaved {
                 self.is_unsaved = false;
@@ -544,7 +544,7 @@ impl Lifecycle {
                 matches!(phase, None | Some(Phase::Attached | Phase::Detaching | Phase::Unwanted)),
                 "nobody changes it, and it is half done: {self:?}"
             );
-            debug_assert!(!self.untold || self.is_telling, "nobody tells: {self:?}");
+            debug_assert!(!self.unreported || self.is_reporting, "nobody tells: {self:?}");
             debug_assert!(!self.is_unsaved, "nobody saves: {self:?}");
         }
         debug_assert!(!self.is_to_be_tried() || self.is_tried, "nobody tries: {self:?}");

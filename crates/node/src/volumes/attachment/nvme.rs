@@ -133,7 +133,7 @@ async fn refuse_shared(node: &Node, attached: &Attached, what: &str) -> Result<(
 
 /// The export that could not be made yet.
 fn missing(node: &Node, attached: &Attached) -> Option<WantedNvme> {
-    node.volumes.lacking(attached.id).and_then(|lacking| lacking.missing.nvme)
+    node.volumes.unshown(attached.id).and_then(|unshown| unshown.missing.nvme)
 }
 
 /// Ends the export: its hosts are disconnected, after what the volume has begun for them. Returns

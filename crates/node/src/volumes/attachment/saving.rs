@@ -14,7 +14,7 @@ use evenkeel_core::VolumeId;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use super::wanted::UNTOLD;
+use super::wanted::UNREPORTED;
 use crate::state::{StateDirectory, StateError};
 use crate::volumes::Node;
 use crate::volumes::{ATTACHED, Volumes, Wanted, lock};
@@ -40,7 +40,7 @@ pub(in crate::volumes) struct Saves {
 #[derive(Debug, Default)]
 struct Written {
     remembered: Option<Vec<Wanted>>,
-    untold: Option<Vec<String>>,
+    unreported: Option<Vec<String>>,
 }
 
 /// While this is there no save begins.
@@ -101,11 +101,11 @@ impl Volumes {
 
     fn write(&self, state: &StateDirectory) -> Result<(), StateError> {
         let mut written = lock(&self.saves.written);
-        let (remembered, untold) = self.take_kept();
-        let untold = untold.iter().map(VolumeId::to_string).collect();
+        let (remembered, unreported) = self.take_kept();
+        let unreported = unreported.iter().map(VolumeId::to_string).collect();
         // One may be writable and the other not.
         let attached = replace(state, ATTACHED, &mut written.remembered, remembered);
-        let detached = replace(state, UNTOLD, &mut written.untold, untold);
+        let detached = replace(state, UNREPORTED, &mut written.unreported, unreported);
         attached.and(detached)
     }
 }

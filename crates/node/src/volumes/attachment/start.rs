@@ -41,7 +41,7 @@ async fn start_for(
     // Not by its name: another one may have got that meanwhile.
     let found = find(node, what, &turn.volume().to_string()).await?;
     refuse_stopped(&found, what)?;
-    node.admission.heard_of().await;
+    node.admission.learned_of().await;
     node.admission.demand(what)?;
     refuse_second_primary(node, &found, what)?;
     let primary = PrimaryId { node: node.identity.node, incarnation: random_incarnation() };

@@ -17,20 +17,20 @@ use crate::volumes::lookup::{Found, find, moved, unexpected};
 
 /// What the state directory remembers: the volumes that are not wanted here any more, of which the
 /// coordinator has not heard that.
-pub(super) const UNTOLD: &str = "untold.json";
+pub(super) const UNREPORTED: &str = "untold.json";
 /// The pause between attempts to tell it: the first, doubled each time up to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// How long a status waits for what the coordinator says of other nodes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the last daemon had not told the coordinator.
-pub(super) fn load_untold(node: &Arc<Node>) {
-    let ids = match node.state.load::<BTreeSet<String>>(UNTOLD) {
+pub(super) fn load_unreported(node: &Arc<Node>) {
+    let ids = match node.state.load::<BTreeSet<String>>(UNREPORTED) {
         Ok(ids) => ids.unwrap_or_default(),
         Err(error) => return node.warn(error.to_string()),
     };
     for volume in ids.iter().filter_map(|id| id.parse().ok()) {
-        actor::untold(node, volume);
+        actor::unreported(node, volume);
     }
 }
 
@@ -38,31 +38,31 @@ pub(super) fn load_untold(node: &Arc<Node>) {
 /// coordinator is told that while whoever changed it waits. If it does not answer, it is told as
 /// soon as it does.
 pub(in crate::volumes) async fn changed(node: &Arc<Node>, turn: &Turn) {
-    if node.volumes.is_untold(turn.volume()) && node.coordinator.status().reachable {
-        tell(node, turn).await;
+    if node.volumes.is_unreported(turn.volume()) && node.coordinator.status().reachable {
+        report(node, turn).await;
     }
 }
 
 /// Tells the coordinator as soon as it answers.
-pub(super) async fn until_told(node: Arc<Node>, volume: VolumeId) {
-    let tells = async {
+pub(super) async fn until_reported(node: Arc<Node>, volume: VolumeId) {
+    let reports = async {
         if !node.admission.admitted().await {
             return;
         }
         let mut pause = PAUSE.0;
-        while actor::next_telling(&node, volume) {
-            if tell(&node, &turn(&node, volume).await).await {
+        while actor::next_reporting(&node, volume) {
+            if report(&node, &turn(&node, volume).await).await {
                 continue;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
         }
     };
-    let _ = node.unless_stopping(tells).await;
+    let _ = node.unless_stopping(reports).await;
 }
 
 /// Returns true if the coordinator knows.
-async fn tell(node: &Arc<Node>, turn: &Turn) -> bool {
+async fn report(node: &Arc<Node>, turn: &Turn) -> bool {
     if let Some(shown) = turn.news() {
         let (volume, by) = (turn.volume().to_string(), node.identity.node.to_string());
         let request = |revision| {
@@ -82,7 +82,7 @@ async fn tell(node: &Arc<Node>, turn: &Turn) -> bool {
             Ok(_) => {}
         }
     }
-    turn.told();
+    turn.reported();
     turn.save().await;
     true
 }
@@ -139,7 +139,7 @@ pub(in crate::volumes) fn on(node: &Node, record: &VolumeRecord, view: &View) ->
     let waiting = others.filter(|(id, alive)| !is_primary(*id) || *alive == Some(false));
     let of = |(id, alive): (NodeId, Option<bool>)| {
         let shown = record.wanted_on.get(&id.to_string()).cloned().flatten();
-        told(node, id, shown.unwrap_or_default(), alive, None)
+        reported(node, id, shown.unwrap_or_default(), alive, None)
     };
     here(node, record).into_iter().chain(waiting.map(of)).collect()
 }
@@ -149,14 +149,14 @@ fn here(node: &Node, record: &VolumeRecord) -> Option<WantedStatus> {
     let volume = record.id.parse().ok()?;
     let awaited = node.volumes.awaited(volume).map(|awaited| (awaited.how.shown(), awaited.why));
     let (shown, why) = awaited.or_else(|| missing(node, volume))?;
-    Some(told(node, node.identity.node, shown, Some(true), Some(why)))
+    Some(reported(node, node.identity.node, shown, Some(true), Some(why)))
 }
 
 fn missing(node: &Node, volume: VolumeId) -> Option<(Shown, String)> {
-    node.volumes.lacking(volume).map(|lacking| (lacking.missing, lacking.why))
+    node.volumes.unshown(volume).map(|unshown| (unshown.missing, unshown.why))
 }
 
-fn told(
+fn reported(
     node: &Node,
     id: NodeId,
     shown: Shown,
@@ -185,7 +185,7 @@ pub(in crate::volumes) async fn beside(
 ) -> Vec<WantedStatus> {
     let here = || {
         let (shown, why) = missing(node, attached.id)?;
-        Some(told(node, node.identity.node, shown, Some(true), Some(why)))
+        Some(reported(node, node.identity.node, shown, Some(true), Some(why)))
     };
     if !view.is_shared() || !node.coordinator.status().reachable {
         return here().into_iter().collect();

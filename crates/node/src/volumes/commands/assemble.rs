@@ -255,7 +255,7 @@ async fn judged(
     let view = match question(candidate, &branches, keep, start(node, request.force)) {
         Ok(Decision::Known) => None,
         Ok(Decision::Begin(view)) => Some(view),
-        Err(Refusal::WrittenApart) => {
+        Err(Refusal::Diverged) => {
             return Err(split::refuse(node, candidate, &branches, what).await);
         }
         Err(refusal) => {
@@ -352,7 +352,7 @@ async fn known_here(
         }
         KnownStep::Opens(view) => {
             stop::set(node, candidate.id, false, what).await?;
-            stop::tell(node, view).await;
+            stop::report(node, view).await;
             Ok((AssembleOutcome::Assembled, format!("volume {name} is not stopped any more")))
         }
     }

@@ -84,10 +84,10 @@ async fn carry_out(
     if let Some(size) = request.size {
         done.extend(grow::grow(node, found, size, what).await?);
     }
-    for (change, told) in wanted(request, found, what)? {
+    for (change, reported) in wanted(request, found, what)? {
         if !is_so(&found.view, change) {
             view_change::carry_out(node, found, Command::Change(change), what).await?;
-            done.push(told);
+            done.push(reported);
         }
     }
     if let Some(copies) = request.replicas {
@@ -192,8 +192,8 @@ fn is_so(view: &View, change: Change) -> bool {
 
 fn protocol(protocol: VolumeProtocol) -> (Change, String) {
     let wanted = conversions::core_protocol(protocol);
-    let told = format!("writes are acknowledged by protocol {wanted} from now on");
-    (Change::Protocol(wanted), told)
+    let reported = format!("writes are acknowledged by protocol {wanted} from now on");
+    (Change::Protocol(wanted), reported)
 }
 
 /// Slots of a clustered bitmap, if nobody says how many.
@@ -247,19 +247,20 @@ fn intents(layout: IntentLayout) -> (Change, String) {
     let IntentLayout { region, places, slots } = layout;
     let slots = if slots == 1 { String::new() } else { format!(" in each of {slots} slots") };
     let region = region >> 10;
-    let told = format!("{places} regions of {region} KiB can be open at once{slots} from now on");
-    (Change::Intents(layout), told)
+    let reported =
+        format!("{places} regions of {region} KiB can be open at once{slots} from now on");
+    (Change::Intents(layout), reported)
 }
 
 fn rebuild_rate(rate: RebuildRate) -> (Change, String) {
-    let (limit, told) = match rate {
+    let (limit, reported) = match rate {
         RebuildRate::None => (RebuildLimit::None, "rebuilds go as fast as clients leave room for"),
         RebuildRate::Paused => (RebuildLimit::Paused, "rebuilds are paused"),
         RebuildRate::Rate { bytes_per_second } => {
             (RebuildLimit::BytesPerSecond(bytes_per_second), "rebuilds are limited")
         }
     };
-    (Change::RebuildLimit(limit), told.to_owned())
+    (Change::RebuildLimit(limit), reported.to_owned())
 }
 
 /// The lease that is asked for, where there is `present` now.
@@ -287,12 +288,12 @@ fn lease(
         return Ok(None);
     };
     let (time, margin) = (lease.time().as_millis(), lease.margin().as_millis());
-    let told = format!("its lease is {time} ms, with a margin of {margin} ms, from now on");
-    Ok(Some((Change::Lease(lease), told)))
+    let reported = format!("its lease is {time} ms, with a margin of {margin} ms, from now on");
+    Ok(Some((Change::Lease(lease), reported)))
 }
 
 fn no_coordinator(policy: NoCoordinator) -> (Change, String) {
-    let told = match policy {
+    let reported = match policy {
         NoCoordinator::Suspend => {
             "requests wait for the coordinator as long as it takes".to_owned()
         }
@@ -300,19 +301,20 @@ fn no_coordinator(policy: NoCoordinator) -> (Change, String) {
             format!("requests that have waited {seconds} s for the coordinator fail from now on")
         }
     };
-    (Change::NoCoordinator(create::no_coordinator_policy(policy)), told)
+    (Change::NoCoordinator(create::no_coordinator_policy(policy)), reported)
 }
 
 fn no_data(policy: NoData) -> (Change, String) {
-    let (milliseconds, told) = match policy {
+    let (milliseconds, reported) = match policy {
         NoData::Error => (0, "requests fail at once without data from now on".to_owned()),
         NoData::Suspend { seconds } => {
             // At most a day, as was checked.
-            let told = format!("requests that have waited {seconds} s for data fail from now on");
-            ((seconds.min(create::MAX_NO_DATA) * 1000) as u32, told)
+            let reported =
+                format!("requests that have waited {seconds} s for data fail from now on");
+            ((seconds.min(create::MAX_NO_DATA) * 1000) as u32, reported)
         }
     };
-    (Change::NoData(milliseconds), told)
+    (Change::NoData(milliseconds), reported)
 }
 
 /// What of the intent logs is to be otherwise.

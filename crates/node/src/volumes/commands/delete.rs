@@ -18,7 +18,7 @@ use crate::volumes::attachment::actor::{Turn, turn};
 use crate::volumes::attachment::start::adopt;
 use crate::volumes::lookup::{Found, find, moved, primaries_elsewhere, unexpected};
 use crate::volumes::replicas::make::delete_one;
-use crate::volumes::status::hearing;
+use crate::volumes::status::reports;
 
 /// How often a view may change while its volume is being deleted.
 const MAX_ATTEMPTS: u32 = 5;
@@ -145,9 +145,9 @@ pub(super) async fn refuse_attached(
         return Err(attached(what, &node.coordinator.node_ref(*primary).name));
     }
     let asked = primaries.iter().map(|primary| (*primary, BTreeSet::new())).collect();
-    let heard = hearing::ask_nodes(node, asked, false).await;
-    match primaries.into_iter().find(|id| heard.answered(*id) == Some(true)) {
-        Some(primary) => Err(unheard(what, &node.coordinator.node_ref(primary).name)),
+    let reports = reports::ask_nodes(node, asked, false).await;
+    match primaries.into_iter().find(|id| reports.answered(*id) == Some(true)) {
+        Some(primary) => Err(unseen(what, &node.coordinator.node_ref(primary).name)),
         None => Ok(()),
     }
 }
@@ -189,7 +189,7 @@ fn attached(what: &str, node: &str) -> ApiError {
 }
 
 /// It is attached where the coordinator hears nobody, and somebody answers.
-fn unheard(what: &str, node: &str) -> ApiError {
+fn unseen(what: &str, node: &str) -> ApiError {
     let why = format!(
         "it is attached on node {node}, which answers, though the coordinator does not hear it"
     );

@@ -233,7 +233,9 @@ async fn detach_here(
         (true, _) => unclean::watch(node, attached, withdraw(node, turn, attached, what)).await?,
     };
     match over {
-        Some(Over::Ended(EndReason::DetachedUnclean)) => Ok(unclean::told(node, attached, silent)),
+        Some(Over::Ended(EndReason::DetachedUnclean)) => {
+            Ok(unclean::reported(node, attached, silent))
+        }
         Some(Over::NotMade) => {
             let message = format!("{}: nothing used it any more", attached.name());
             Ok(unclean::given_up(true, message))

@@ -11,7 +11,7 @@ use evenkeel_api::sizes::{self, compared};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_core::primary::Command;
 use evenkeel_core::{Generation, Geometry, NodeId, ReplicaId, ReplicaState, VolumeId, stripe};
-use evenkeel_engine::{EngineError, RoomStep, RoomTask};
+use evenkeel_engine::{EngineError, SpaceStep, SpaceTask};
 use hyper::Method;
 use jiff::Timestamp;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::view_change;
 use crate::cluster;
 use crate::keyed_lock::{Held, Recall};
-use crate::peer::requests::{MAKE_ROOM, MakeRoom};
+use crate::peer::requests::{MAKE_SPACE, MakeSpace};
 use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
@@ -66,8 +66,8 @@ pub(super) async fn grow(
     for (_, record) in found.view.replicas() {
         let is_spare = record.state == ReplicaState::Spare;
         let spare_in = is_spare.then_some(found.view.generation.0);
-        let room = MakeRoom { length, spare_in };
-        make_room(node, record.node, (volume, record.id), &room, what).await?;
+        let room = MakeSpace { length, spare_in };
+        make_space(node, record.node, (volume, record.id), &room, what).await?;
     }
     if size > old.size {
         view_change::carry_out(node, found, Command::Grow(size), what).await?;
@@ -125,18 +125,18 @@ async fn show(
     Ok(format!("it has {} now{nbd}{device}", sizes::size(size)))
 }
 
-async fn make_room(
+async fn make_space(
     node: &Arc<Node>,
     target: NodeId,
     (volume, replica): (VolumeId, ReplicaId),
-    room: &MakeRoom,
+    room: &MakeSpace,
     what: &str,
 ) -> Result<(), ApiError> {
     if target == node.identity.node {
         return here(node, volume, replica, room).await;
     }
     let member = lookup::member(node, what, target)?;
-    let path = routes::fill(MAKE_ROOM, &[&volume.to_string(), &replica.to_string()]);
+    let path = routes::fill(MAKE_SPACE, &[&volume.to_string(), &replica.to_string()]);
     let (method, deadline) = (Method::POST, make::CREATION);
     let made = node.cluster.forward::<_, bool>(&member, method, &path, Some(room), deadline).await;
     made.map(drop).map_err(|error| cluster::for_what(what, &member, error))
@@ -151,7 +151,7 @@ pub async fn here(
     node: &Arc<Node>,
     volume: VolumeId,
     replica: ReplicaId,
-    wanted: &MakeRoom,
+    wanted: &MakeSpace,
 ) -> Result<(), ApiError> {
     let length = wanted.length;
     let place = place(node, replica);
@@ -161,15 +161,16 @@ pub async fn here(
     let held = alone(node, replica, &what, PATIENCE).await?;
     let recall = held.recall();
     // Others who want to make it larger are told so from now on.
-    recall.tell(0);
-    let room = node.blocking(move |node| node.disks.make_room(replica, length, recall)).await?;
+    recall.report(0);
+    let room = node.blocking(move |node| node.disks.make_space(replica, length, recall)).await?;
     let room = Arc::new(room);
     let (all, changed) =
-        (RoomStep::CarryChecksums { anew: true }, RoomStep::CarryChecksums { anew: false });
+        (SpaceStep::CarryChecksums { anew: true }, SpaceStep::CarryChecksums { anew: false });
     // What is written meanwhile is copied again, until little is left.
     let copies = [all, changed, changed, changed, changed, changed];
     let mut is_copied = false;
-    let steps = [&[RoomStep::Plan][..], &copies, &[RoomStep::MoveMetadata, RoomStep::Use]].concat();
+    let steps =
+        [&[SpaceStep::Plan][..], &copies, &[SpaceStep::MoveMetadata, SpaceStep::Use]].concat();
     for step in steps {
         if step == changed && is_copied {
             continue;
@@ -177,7 +178,7 @@ pub async fn here(
         room.refuse_if_recalled()?;
         let task = take(node, volume, replica, wanted, step).await;
         let Some(task) = task.map_err(|e| engine_error(&what, &e))? else { break };
-        is_copied = !matches!(&task, RoomTask::Carry(pages) if !pages.is_small());
+        is_copied = !matches!(&task, SpaceTask::Carry(pages) if !pages.is_small());
         let room = room.clone();
         node.blocking(move |_| room.carry_out(&task)).await?;
     }
@@ -227,17 +228,17 @@ async fn take(
     node: &Arc<Node>,
     volume: VolumeId,
     replica: ReplicaId,
-    wanted: &MakeRoom,
-    step: RoomStep,
-) -> Result<Option<RoomTask>, EngineError> {
+    wanted: &MakeSpace,
+    step: SpaceStep,
+) -> Result<Option<SpaceTask>, EngineError> {
     let (length, spare_in) = (wanted.length, wanted.spare_in.map(Generation));
     for _ in 1..TRIES.0 {
-        match node.data.make_room(volume, replica, length, step, spare_in).await {
+        match node.data.make_space(volume, replica, length, step, spare_in).await {
             Err(EngineError::Busy) => tokio::time::sleep(TRIES.1).await,
             answer => return answer,
         }
     }
-    node.data.make_room(volume, replica, length, step, spare_in).await
+    node.data.make_space(volume, replica, length, step, spare_in).await
 }
 
 fn engine_error(what: &str, error: &EngineError) -> ApiError {

@@ -165,14 +165,14 @@ async fn refuse_sourceless(
     let mut concerned = status.mirrors.iter().filter(|mirror| mirrors.contains(&mirror.index));
     let Some(mirror) = concerned.find(|mirror| !mirror.has_source()) else { return Ok(()) };
     let in_sync = mirror.replicas.iter().filter(|replica| replica.state == ReplicaState::InSync);
-    let told = in_sync.map(|replica| {
+    let reported = in_sync.map(|replica| {
         let why = replica.reason.as_deref().unwrap_or("it does not answer");
         format!("{}: {why}", replica.place())
     });
     let why = format!(
         "there is no source to copy from: no in-sync replica of mirror {} answers ({})",
         mirror.index,
-        told.collect::<Vec<_>>().join("; ")
+        reported.collect::<Vec<_>>().join("; ")
     );
     let is_attached = node.volumes.get(found.view.volume).is_some();
     let attached_on = is_attached.then_some(&*node.identity.name);
@@ -198,7 +198,7 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
         let is_mirror = request.mirror.is_none_or(|wanted| wanted == *mirror);
         is_mirror && places(node, found, record).iter().any(is_named)
     };
-    let told = |record: &ReplicaRecord| match (&request.replaces, record.role) {
+    let reported = |record: &ReplicaRecord| match (&request.replaces, record.role) {
         (Some(old), role) => instead_of(node, found, old, role, on),
         (None, Role::Spare(_)) if request.spare => {
             Some(format!("there is a spare on {on} already"))
@@ -206,7 +206,7 @@ fn is_there(node: &Node, found: &Found, on: &str, request: &AddReplicaRequest) -
         (None, Role::Own) if !request.spare => Some(format!("there is a replica on {on} already")),
         _ => None,
     };
-    found.view.replicas().filter(here).find_map(|(_, record)| told(record))
+    found.view.replicas().filter(here).find_map(|(_, record)| reported(record))
 }
 
 /// Whether a replica that is there, in this role, is what was to replace another one.
@@ -284,7 +284,7 @@ async fn one(
         return Err(error);
     }
     tracing::info!(volume = found.stored.record.name, replica = %id, %place, role = ?plan.role, "a replica was added");
-    let message = told(plan.role, &place, node.volumes.get(found.view.volume).is_some());
+    let message = reported(plan.role, &place, node.volumes.get(found.view.volume).is_some());
     Ok((Some(place), message))
 }
 
@@ -311,7 +311,7 @@ fn being_made(place: &str, what: &str) -> ApiError {
 }
 
 /// `runs`: a primary runs the volume, so what is to be copied is.
-fn told(role: Role, place: &str, runs: bool) -> String {
+fn reported(role: Role, place: &str, runs: bool) -> String {
     match (role, runs) {
         (Role::Own, true) => format!("a replica was added on {place}; it copies what it lacks"),
         (Role::Own, false) => {
@@ -440,7 +440,7 @@ fn superblock(found: &Found, mirror: usize, replica: ReplicaId) -> Superblock {
 async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     let volume = found.view.volume.to_string();
     let request = Request::Forget { volume, replica: id.to_string() };
-    make::tell_in_the_end(node, request).await;
+    make::report_in_the_end(node, request).await;
 }
 
 /// Where copies would be added until each mirror has so many, see [`more_copies`].
@@ -464,7 +464,7 @@ pub(super) async fn places_of_more(
             let plan = Plan { mirror, role: Role::Own, on: None, same_node, thin };
             let chosen = choose(&then, &plan, &disks, what)?.clone();
             imagine(&mut then, mirror, &chosen, what)?;
-            take_room(&mut disks, &chosen, length(found));
+            take_space(&mut disks, &chosen, length(found));
             places.push(format!("{}:{}", chosen.node.name, chosen.name));
         }
     }
@@ -489,7 +489,7 @@ fn imagine(found: &mut Found, mirror: usize, disk: &Disk, what: &str) -> Result<
 }
 
 /// Notes in a list of disks that a replica takes so much of this one.
-pub(super) fn take_room(disks: &mut [Disk], chosen: &Disk, needed: u64) {
+pub(super) fn take_space(disks: &mut [Disk], chosen: &Disk, needed: u64) {
     let is_it = |disk: &&mut Disk| disk.node.id == chosen.node.id && disk.name == chosen.name;
     if let Some(disk) = disks.iter_mut().find(is_it) {
         // A device holds one replica.

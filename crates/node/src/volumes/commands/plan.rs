@@ -242,7 +242,7 @@ pub async fn add_disk(node: &Arc<Node>, query: AddDiskPlanQuery) -> Result<PlanA
             (local::volume_name(node, one).await, evenkeel_api::types::ReplicaState::Stale);
         plan.removes.push(LostReplica { volume, state, ..on_disk(node, &found.name, one) });
     }
-    let message = format!("disk {} would be added; {}{then}", found.name, found.told);
+    let message = format!("disk {} would be added; {}{then}", found.name, found.reported);
     Ok(answer(plan, message))
 }
 
@@ -292,7 +292,7 @@ fn in_query(ReplicaPlanQuery { on, same_node, thin }: &ReplicaPlanQuery) -> Stri
 /// Adds what a volume loses by its next view, and what that leaves.
 pub(super) fn add(plan: &mut Plan, node: &Node, found: &Found, next: &View) {
     for (mirror, now) in found.view.mirrors.iter().enumerate() {
-        let told = |records: Vec<&ReplicaRecord>| -> Vec<LostReplica> {
+        let reported = |records: Vec<&ReplicaRecord>| -> Vec<LostReplica> {
             records.into_iter().map(|record| lost(node, found, mirror, record)).collect()
         };
         let is_gone = |record: &&ReplicaRecord| next.replica(record.id).is_none();
@@ -300,8 +300,8 @@ pub(super) fn add(plan: &mut Plan, node: &Node, found: &Found, next: &View) {
             let after = next.replica(record.id).map(|(_, after)| after.state);
             after.is_some_and(|after| after != record.state && !after.takes_writes())
         };
-        let removed = told(now.replicas.iter().filter(is_gone).collect());
-        let failed = told(now.replicas.iter().filter(fails).collect());
+        let removed = reported(now.replicas.iter().filter(is_gone).collect());
+        let failed = reported(now.replicas.iter().filter(fails).collect());
         if removed.is_empty() && failed.is_empty() {
             continue;
         }

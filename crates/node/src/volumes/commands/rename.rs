@@ -70,12 +70,12 @@ fn used(node: &Node, found: &Found, nodes: &[String], what: &str) -> ApiError {
     let name = &found.stored.record.name;
     let is_attached =
         |id: &String| found.view.primaries.iter().any(|primary| primary.id.node.to_string() == *id);
-    let told = |id: &String| {
+    let reported = |id: &String| {
         let node = id.parse().map_or_else(|_| id.clone(), |id| node.coordinator.node_ref(id).name);
         let verb = if is_attached(id) { "attached" } else { "to be attached again" };
         (format!("it is {verb} on node {node}"), format!("evenkeel detach {name} --node {node}"))
     };
-    let (why, advice): (Vec<String>, Vec<String>) = nodes.iter().map(told).unzip();
+    let (why, advice): (Vec<String>, Vec<String>) = nodes.iter().map(reported).unzip();
     let advice = format!("Unmount and detach it first, then rename it:\n{}", advice.join("\n"));
     ApiError::new(ErrorCode::Attached, what, why.join("; "), advice)
 }

@@ -115,11 +115,11 @@ pub async fn command(
     if is_faulty && is_attached {
         unserved::watch(node, &found.stored.record.id, id, &what).await?;
     }
-    let told = answer(node, &found, wanted.done(place, name, is_attached), forwarded).await?;
+    let reported = answer(node, &found, wanted.done(place, name, is_attached), forwarded).await?;
     let waits =
-        (wanted == Action::ReAdd && is_attached).then(|| waits_for(&told.volume.mirrors, id));
+        (wanted == Action::ReAdd && is_attached).then(|| waits_for(&reported.volume.mirrors, id));
     let message = waits.flatten().map(|then| brought_back(place, name, &then));
-    Ok(VolumeAnswer { message: message.or(told.message), ..told })
+    Ok(VolumeAnswer { message: message.or(reported.message), ..reported })
 }
 
 /// What a replica waits for that was brought back: itself, or one to copy from.

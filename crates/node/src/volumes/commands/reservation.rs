@@ -17,7 +17,7 @@ use crate::conversions;
 use crate::volumes::Node;
 use crate::volumes::lookup::{Found, There, carried_out_elsewhere, find, forward, named};
 use crate::volumes::status;
-use crate::volumes::status::reserved::told;
+use crate::volumes::status::reserved::reported;
 
 /// Changes the reservations of a volume, wherever it is attached.
 ///
@@ -68,7 +68,7 @@ pub async fn plan(node: &Arc<Node>, volume: &str) -> Result<PlanAnswer, ApiError
 }
 
 fn registrants(node: &Node, found: &Found) -> Vec<Registrant> {
-    told(node, &found.view.reservations).map(|status| status.registrants).unwrap_or_default()
+    reported(node, &found.view.reservations).map(|status| status.registrants).unwrap_or_default()
 }
 
 /// Refuses to unregister a host that was not named.

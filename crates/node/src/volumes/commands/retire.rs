@@ -47,12 +47,12 @@ pub async fn plan(node: &Arc<Node>, name: &str) -> Result<PlanAnswer, ApiError> 
     let (_, plan) = losses(node, &victim, &what).await?;
     let message = format!("node {} would be removed from the cluster", victim.node.name);
     let before = " before you say yes";
-    Ok(plan::answer(plan, doubted(message, node.cluster.hears_nobody(), before)))
+    Ok(plan::answer(plan, doubted(message, node.cluster.reaches_nobody(), before)))
 }
 
 /// A coordinator that hears no other node takes all of them for dead, and may be wrong.
-fn doubted(message: String, hears_nobody: bool, when: &str) -> String {
-    match hears_nobody {
+fn doubted(message: String, reaches_nobody: bool, when: &str) -> String {
+    match reaches_nobody {
         true => format!(
             "{message}; but this coordinator receives heartbeats from none of the other nodes: it may be cut off itself. See that they are down{when}"
         ),
@@ -91,7 +91,7 @@ pub async fn remove(
     let Some(victim) = known(node, name, &what).await? else {
         return removed_before(node, name, &what).await;
     };
-    let hears_nobody = node.cluster.hears_nobody();
+    let reaches_nobody = node.cluster.reaches_nobody();
     let (uses, plan) = losses(node, &victim, &what).await?;
     let (id, name) = (identity(&victim, &what)?, &victim.node.name);
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
@@ -118,9 +118,9 @@ pub async fn remove(
     }
     node.member.refresh().await;
     tracing::info!(node = name, id = victim.node.id, "removed from the cluster");
-    let silent = node.member.tell_removal().await;
-    tell_left(node, &mut plan, &uses, &what).await;
-    let message = doubted(removed(name, &silent, &taken_over), hears_nobody, "");
+    let silent = node.member.report_removal().await;
+    report_left(node, &mut plan, &uses, &what).await;
+    let message = doubted(removed(name, &silent, &taken_over), reaches_nobody, "");
     Ok(RemoveNodeAnswer { version: VERSION, removed: true, plan, message })
 }
 
@@ -140,7 +140,7 @@ fn removed(name: &str, silent: &[String], taken_over: &[String]) -> String {
 }
 
 /// Tells what the mirrors have kept in the place of what they were to keep.
-async fn tell_left(node: &Node, plan: &mut Plan, uses: &[Use], what: &str) {
+async fn report_left(node: &Node, plan: &mut Plan, uses: &[Use], what: &str) {
     for held in uses {
         let record = &held.found.stored.record;
         let Ok(found) = find(node, what, &record.id).await else { continue };
@@ -221,7 +221,7 @@ async fn refuse_living(
     let volumes = volumes.join(", ");
     let expiry = node.config.coordinator.expiry_seconds;
     if !victim.alive {
-        return Err(not_heard_yet(&volumes, expiry, what));
+        return Err(not_seen_yet(&volumes, expiry, what));
     }
     let drain = drain::drain(node, victim, uses).await.lines();
     let why = format!(
@@ -235,7 +235,7 @@ async fn refuse_living(
 
 /// Until a coordinator that has just started, or stood still, has listened for a while, nobody is
 /// dead.
-fn not_heard_yet(volumes: &str, expiry: u64, what: &str) -> ApiError {
+fn not_seen_yet(volumes: &str, expiry: u64, what: &str) -> ApiError {
     let why = format!(
         "the coordinator has just started or stood still, and does not know yet whether it is alive; volumes use it: {volumes}"
     );

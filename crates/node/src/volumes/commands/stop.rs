@@ -37,7 +37,7 @@ pub async fn stop(node: &Arc<Node>, volume: &str) -> Result<StopAnswer, ApiError
             format!("volume {name} is stopped: its replicas are closed until it is assembled");
         tracing::info!("{message}");
     }
-    for name in tell(node, &found.view).await {
+    for name in report(node, &found.view).await {
         warnings.push(format!(
             "node {name} has not closed its replicas yet: it does as soon as it and their disks answer"
         ));
@@ -127,7 +127,7 @@ pub(super) async fn set(
 /// Lets all nodes with replicas of a volume ask the coordinator at once what is to become of them.
 /// Returns the names of those that do not answer, and ask when they are back, and of those that
 /// have not done what follows, as a disk is slow or hangs.
-pub(super) async fn tell(node: &Arc<Node>, view: &View) -> Vec<String> {
+pub(super) async fn report(node: &Arc<Node>, view: &View) -> Vec<String> {
     let nodes: BTreeSet<NodeId> = view.replicas().map(|(_, record)| record.node).collect();
     let mut late = Vec::new();
     for id in nodes {

@@ -68,7 +68,7 @@ async fn silent_replicas(node: &Node, attached: &Attached) -> Option<Vec<String>
 }
 
 /// What has become of a volume whose primary could not leave it cleanly.
-pub(super) fn told(node: &Node, attached: &Attached, silent: Vec<String>) -> DetachAnswer {
+pub(super) fn reported(node: &Node, attached: &Attached, silent: Vec<String>) -> DetachAnswer {
     let (name, here) = (attached.name(), &node.identity.name);
     let why = match silent.len() {
         0 => "the coordinator, or a replica, did not answer in time".to_owned(),

@@ -75,10 +75,11 @@ fn leaving(primary: &PrimaryStatus, known: &Lasting) -> Vec<ReplicaId> {
         let mut peers = primary.replicas.iter();
         peers.any(|peer| peer.replica == id && peer.connected && peer.leaving.is_none())
     };
-    let may_lack = |id: ReplicaId| primary.replicas.iter().any(|p| p.replica == id && p.may_lack);
+    let may_be_out_of_sync =
+        |id: ReplicaId| primary.replicas.iter().any(|p| p.replica == id && p.may_be_out_of_sync);
     let goes_on = |mirror: &MirrorView| {
         let mut ids = mirror.in_sync().map(|record| record.id);
-        ids.any(|id| known.well.contains(&id) && answers(id) && !may_lack(id))
+        ids.any(|id| known.well.contains(&id) && answers(id) && !may_be_out_of_sync(id))
     };
     if !view.mirrors.iter().all(goes_on) {
         return Vec::new();

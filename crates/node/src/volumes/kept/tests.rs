@@ -77,9 +77,9 @@ fn what_is_not_there_is_nothing_and_what_cannot_be_read_is_an_error() {
 #[test]
 fn that_it_cannot_be_read_is_told_once() {
     let unreadable = Unreadable::default();
-    let told = [("a", "counts"), ("a", "counts"), ("b", "counts"), ("a", "others")];
-    let told = told.map(|(volume, key)| unreadable.is_new(volume, key));
-    assert_eq!(told, [true, false, true, true]);
+    let reported = [("a", "counts"), ("a", "counts"), ("b", "counts"), ("a", "others")];
+    let reported = reported.map(|(volume, key)| unreadable.is_new(volume, key));
+    assert_eq!(reported, [true, false, true, true]);
 }
 
 #[test]

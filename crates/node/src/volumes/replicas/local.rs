@@ -10,7 +10,7 @@ use evenkeel_engine::{EngineError, OpenReplicaStatus};
 use evenkeel_format::Superblock;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::make::tell_in_the_end;
+use super::make::report_in_the_end;
 use super::open::{give, open_again};
 use crate::coordinator::{Answer, Fate, FoundReplica, Maker, Request, StoredVolume, ViewText};
 use crate::disks::NewReplica;
@@ -127,15 +127,15 @@ pub async fn unwanted_of<'a>(node: &Node, found: &'a [Superblock]) -> Vec<&'a Su
 }
 
 /// That replicas of a disk which was added go with the next sweep, a sentence each.
-pub async fn told_of_unwanted(node: &Node, found: &[Superblock]) -> Vec<String> {
-    let mut told = Vec::new();
+pub async fn reported_of_unwanted(node: &Node, found: &[Superblock]) -> Vec<String> {
+    let mut reported = Vec::new();
     for found in unwanted_of(node, found).await {
         let (replica, name) = (found.replica, volume_name(node, found).await);
-        told.push(format!(
+        reported.push(format!(
             "its replica {replica} of volume {name} is deleted within a minute: no volume has it any more"
         ));
     }
-    told
+    reported
 }
 
 /// How long the coordinator may take to tell the names of volumes.
@@ -378,7 +378,7 @@ pub async fn try_to_delete(
             return Ok(Deletion::Refused(fate));
         }
         let deleted = delete_discarded(&at, volume, replica).await;
-        tell_in_the_end(&at, Request::Discarded(found)).await;
+        report_in_the_end(&at, Request::Discarded(found)).await;
         if matches!(deleted, Ok(true)) {
             tracing::info!(%volume, %replica, "a replica that no volume has is deleted");
         }

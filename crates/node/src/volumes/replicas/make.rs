@@ -128,11 +128,11 @@ pub(in crate::volumes) async fn make_one(
 
 /// Gives up a draft, now or as soon as the coordinator answers. A volume that exists stays.
 async fn give_up(node: &Arc<Node>, volume: VolumeId) {
-    tell_in_the_end(node, Request::GiveUp { volume: volume.to_string() }).await;
+    report_in_the_end(node, Request::GiveUp { volume: volume.to_string() }).await;
 }
 
 /// Tells the coordinator something, now or as soon as it answers.
-pub(in crate::volumes) async fn tell_in_the_end(node: &Arc<Node>, request: Request) {
+pub(in crate::volumes) async fn report_in_the_end(node: &Arc<Node>, request: Request) {
     let unanswered = |answer| matches!(answer, Err(CallError::Unreachable(_)));
     if !unanswered(node.coordinator.call_once(request.clone()).await) {
         return;

@@ -54,7 +54,7 @@ pub(in crate::volumes) fn choose(
     let named: Vec<usize> = named.collect::<Result<_, _>>()?;
     let placement: Placement = named.chunks(request.replicas).map(<[usize]>::to_vec).collect();
     check_nodes(request, disks, &placement, what)?;
-    check_room(request, disks, &placement, needed, what)?;
+    check_space(request, disks, &placement, needed, what)?;
     Ok(placement)
 }
 
@@ -95,7 +95,7 @@ fn check_nodes(
     Ok(())
 }
 
-fn check_room(
+fn check_space(
     request: &CreateVolumeRequest,
     disks: &[Disk],
     placement: &Placement,

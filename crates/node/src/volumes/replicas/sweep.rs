@@ -39,7 +39,7 @@ pub(in crate::volumes) struct Sweeping {
     /// hangs keeps no other one waiting; no second one is begun for the same replica.
     under_way: KeyedLock<ReplicaId>,
     /// Those of which the log says already that nobody knows them.
-    told: Mutex<BTreeSet<ReplicaId>>,
+    reported: Mutex<BTreeSet<ReplicaId>>,
 }
 
 /// What a sweep has come to.
@@ -88,7 +88,7 @@ pub async fn now(node: &Arc<Node>) -> bool {
 async fn sweep(node: &Arc<Node>) -> Option<Swept> {
     let _alone = node.volumes.sweeping.asking.lock().await;
     let replicas = node.disks.finished_replicas();
-    lock(&node.volumes.sweeping.told)
+    lock(&node.volumes.sweeping.reported)
         .retain(|replica| replicas.iter().any(|(id, _)| id == replica));
     let mut swept = Swept::default();
     for some in replicas.chunks(MAX_AT_ONCE) {
@@ -112,7 +112,7 @@ fn begin(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId, fate: Fate, swe
     let is_as_it_should = match fate {
         Fate::Belongs => !node.disks.is_stopped(volume),
         Fate::Stopped => node.disks.is_stopped(volume) && node.disks.is_closed(replica),
-        Fate::Unknown => lock(&node.volumes.sweeping.told).contains(&replica),
+        Fate::Unknown => lock(&node.volumes.sweeping.reported).contains(&replica),
         Fate::Deleted | Fate::NeverMade => false,
     };
     if is_as_it_should {
@@ -135,11 +135,11 @@ async fn carry_out(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId, fate:
         Fate::Stopped => close_replica(node, volume, replica).await,
         Fate::Deleted | Fate::NeverMade => delete(node, replica, volume).await,
         Fate::Unknown => {
-            tell_kept(node, replica, volume);
+            report_kept(node, replica, volume);
             Ok(())
         }
     };
-    told_if_failed(node, done);
+    reported_if_failed(node, done);
 }
 
 async fn delete(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId) -> Result<(), ApiError> {
@@ -150,20 +150,20 @@ async fn delete(node: &Arc<Node>, replica: ReplicaId, volume: VolumeId) -> Resul
     let deleted = try_to_delete(node, volume, replica).await?;
     // What it is if it is something else the next sweep is told.
     if deleted == Deletion::Refused(Fate::Unknown) {
-        tell_kept(node, replica, volume);
+        report_kept(node, replica, volume);
     }
     Ok(())
 }
 
-fn tell_kept(node: &Node, replica: ReplicaId, volume: VolumeId) {
-    if lock(&node.volumes.sweeping.told).insert(replica) {
+fn report_kept(node: &Node, replica: ReplicaId, volume: VolumeId) {
+    if lock(&node.volumes.sweeping.reported).insert(replica) {
         node.warn(format!(
             "replica {replica} of volume {volume} is kept: the coordinator does not know it, or knows less of it than its disk. It may come from another cluster, or the coordinator's database was restored from a backup or made anew: `evenkeel volume assemble --scan` tells what can be made of it"
         ));
     }
 }
 
-fn told_if_failed(node: &Node, done: Result<(), ApiError>) {
+fn reported_if_failed(node: &Node, done: Result<(), ApiError>) {
     if let Err(error) = done {
         node.warn(error.to_string());
     }

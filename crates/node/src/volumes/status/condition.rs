@@ -55,7 +55,7 @@ pub struct ReplicaFacts {
     /// silence, the state is still that of the view: another primary may have gone on with it.
     pub leaves: bool,
     /// It has diverged from the others: it shows that when it is reached, not in the view.
-    pub apart: bool,
+    pub diverged: bool,
     /// Why its node does not serve it, if the node has said so.
     pub unserved: Option<Unserved>,
     /// What is wrong with it although it is served, if the node has said so.
@@ -63,13 +63,13 @@ pub struct ReplicaFacts {
     /// Whether the primary has a session with it; `None` if no primary has said.
     pub connected: Option<bool>,
     /// It answers its primary, and may lack acknowledged writes that another in-sync replica has.
-    pub may_lack: bool,
+    pub may_be_out_of_sync: bool,
     /// Whether its node sends heartbeats; `None` if the coordinator has not said.
     pub node_alive: Option<bool>,
     /// Whether its node has answered the node that tells the status; `None`: it was not asked.
     pub answered: Option<bool>,
     /// The name of the node that tells the status.
-    pub teller: String,
+    pub reporter: String,
 }
 
 impl ReplicaFacts {
@@ -142,20 +142,22 @@ impl ReplicaFacts {
     /// What the coordinator and the node that tells the status say of its node, if they disagree.
     fn disagreement(&self) -> Option<String> {
         match (self.answered, self.node_alive) {
-            (Some(true), Some(false)) => Some(messages::unheard(&self.node, &self.teller)),
-            (Some(false), Some(true)) => Some(messages::heard_of_only(&self.node, &self.teller)),
+            (Some(true), Some(false)) => Some(messages::unseen(&self.node, &self.reporter)),
+            (Some(false), Some(true)) => {
+                Some(messages::seen_by_coordinator_only(&self.node, &self.reporter))
+            }
             _ => None,
         }
     }
 
     fn cause(&self) -> Cause {
-        if self.apart { Cause::OtherHistory } else { self.cause }
+        if self.diverged { Cause::OtherHistory } else { self.cause }
     }
 
     /// The most particular reason that is known.
     fn reason(&self, setting: Setting) -> Option<String> {
         let Setting { usage, has_source, has_writable } = setting;
-        if self.apart {
+        if self.diverged {
             return messages::reason(ReplicaState::Stale, Cause::OtherHistory, usage);
         }
         let unserved = self.unserved.as_ref().filter(|_| self.connected != Some(true));
@@ -189,7 +191,9 @@ impl ReplicaFacts {
     fn absence(&self) -> Option<String> {
         match (self.is_node_silent(), self.node_alive) {
             (true, Some(false)) => Some(messages::counts_as_dead(&self.node)),
-            (true, Some(true)) => Some(messages::heard_of_only(&self.node, &self.teller)),
+            (true, Some(true)) => {
+                Some(messages::seen_by_coordinator_only(&self.node, &self.reporter))
+            }
             _ => None,
         }
     }
@@ -197,9 +201,9 @@ impl ReplicaFacts {
     /// A primary that runs the volume lets a replica return with the coordinator's help only. Where
     /// nobody says whether the replica's node lives, nobody hears the coordinator.
     fn usage(&self, usage: Usage) -> Usage {
-        let is_unheard =
+        let is_unseen =
             matches!(usage, Usage::Runs | Usage::RunsWithoutSource) && self.node_alive.is_none();
-        if is_unheard { Usage::RunsAlone } else { usage }
+        if is_unseen { Usage::RunsAlone } else { usage }
     }
 
     fn reason_of_session(&self, usage: Usage) -> Option<String> {
@@ -207,7 +211,9 @@ impl ReplicaFacts {
             return Some(messages::leaving(self.cause));
         }
         match self.reach() {
-            ReplicaReach::Unreachable if self.may_lack => Some(messages::may_lack()),
+            ReplicaReach::Unreachable if self.may_be_out_of_sync => {
+                Some(messages::may_be_out_of_sync())
+            }
             ReplicaReach::Unreachable => Some(messages::unreachable(self.state)),
             ReplicaReach::Unknown => Some(self.disagreement().map_or_else(
                 || messages::unknown(self.state, &self.node),
@@ -245,7 +251,8 @@ impl ReplicaFacts {
 
     /// Why a replica that a primary could rebuild now is not being rebuilt.
     fn reason_of_wait(&self, status: &ReplicaStatus) -> Option<String> {
-        let is_rebuilding = self.state == ReplicaState::Rebuilding && !self.leaves && !self.apart;
+        let is_rebuilding =
+            self.state == ReplicaState::Rebuilding && !self.leaves && !self.diverged;
         let waits_for = status.rebuild.as_ref()?.waits_for.as_ref()?;
         let is_there = status.reach == ReplicaReach::Answers;
         (is_rebuilding && is_there).then(|| messages::rebuild_waits(self.cause, waits_for))

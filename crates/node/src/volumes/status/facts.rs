@@ -6,7 +6,7 @@ use evenkeel_core::primary::PrimaryStatus;
 use evenkeel_core::{ReplicaRecord, View};
 
 use super::condition::ReplicaFacts;
-use super::hearing::Heard;
+use super::reports::Reports;
 use crate::coordinator::VolumeRecord;
 use crate::disks::Unserved;
 use crate::volumes::Node;
@@ -17,19 +17,19 @@ pub(super) fn of_view(
     node: &Node,
     record: &VolumeRecord,
     view: &View,
-    heard: &Heard,
+    reports: &Reports,
 ) -> Vec<Vec<ReplicaFacts>> {
     by_mirror(view, |replica| {
         let mut facts = of_replica(node, record, replica);
-        facts.answered = heard.answered(replica.node);
+        facts.answered = reports.answered(replica.node);
         // Here the coordinator has not heard a node yet that has just come back: that is no fault
         // of a network.
         if facts.answered == Some(true) && node.config.coordinator.here {
             facts.node_alive = Some(true);
         }
-        let unserved = heard.unserved(replica.id).filter(|it| is_unexpected(record, it));
+        let unserved = reports.unserved(replica.id).filter(|it| is_unexpected(record, it));
         facts.unserved = facts.unserved.or(unserved);
-        let risk = heard.risk(replica.id).filter(|_| !record.stopped);
+        let risk = reports.risk(replica.id).filter(|_| !record.stopped);
         facts.risk = facts.risk.or(risk);
         facts
     })
@@ -44,10 +44,10 @@ pub(super) fn of_attached(
 ) -> Vec<Vec<ReplicaFacts>> {
     let record = attached.record();
     let unserved = lock(&attached.unserved).clone();
-    let apart = lock(&attached.apart).clone();
+    let diverged = lock(&attached.diverged).clone();
     by_mirror(view, |replica| {
         let mut facts = of_replica(node, &record, replica);
-        facts.apart = apart.contains(&replica.id);
+        facts.diverged = diverged.contains(&replica.id);
         facts.unserved = facts
             .unserved
             .or_else(|| unserved.get(&replica.id).cloned())
@@ -59,7 +59,7 @@ pub(super) fn of_attached(
         // Who is being attached has not tried all of them yet.
         let has_tried = peer.connected || !attached.phase().is_opening();
         facts.connected = has_tried.then_some(peer.connected);
-        facts.may_lack = peer.may_lack;
+        facts.may_be_out_of_sync = peer.may_be_out_of_sync;
         match peer.leaving {
             Some((state, cause)) => facts.leaving(state, cause),
             None => facts,
@@ -111,13 +111,13 @@ fn of_replica(node: &Node, record: &VolumeRecord, replica: &ReplicaRecord) -> Re
         state: replica.state,
         cause: replica.cause,
         leaves: false,
-        apart: false,
+        diverged: false,
         unserved: unserved_here(node, record, replica),
         risk: here.then(|| node.disks.risk(replica.id)).flatten(),
         connected: None,
-        may_lack: false,
+        may_be_out_of_sync: false,
         node_alive: if here { Some(true) } else { alive() },
         answered: None,
-        teller: node.identity.name.clone(),
+        reporter: node.identity.name.clone(),
     }
 }

@@ -13,8 +13,8 @@ use evenkeel_format::Superblock;
 use tokio::task::JoinHandle;
 
 use super::condition::Account;
-use super::hearing::Heard;
-use super::{hearing, primaries};
+use super::reports::Reports;
+use super::{primaries, reports};
 use crate::coordinator::{NoData, PlacedReplica, VolumeRecord, WantedOn};
 use crate::disks::Unserved;
 use crate::examine::examine_one;
@@ -40,7 +40,7 @@ pub(super) async fn all(node: &Arc<Node>) -> Vec<VolumeStatus> {
     }
     let mut ours = on_disks(node, |_| true).await;
     ours.retain(|id, _| volumes.iter().all(|volume| volume.id != id.to_string()));
-    volumes.extend(told(node, ours.into_values().collect(), None).await);
+    volumes.extend(reported(node, ours.into_values().collect(), None).await);
     volumes
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn one(node: &Arc<Node>, volume: &str) -> Option<VolumeStatus> 
     let mut found = on_disks(node, is).await.into_values();
     let newest = found.next().filter(|_| found.next().is_none())?;
     let id = newest.superblock.volume;
-    told(node, vec![newest], Some(id)).await.pop()
+    reported(node, vec![newest], Some(id)).await.pop()
 }
 
 /// What the node says that has a volume attached of which nothing is known here.
@@ -67,7 +67,7 @@ pub(super) async fn elsewhere(
     refused: ApiError,
 ) -> Result<VolumeStatus, ApiError> {
     let only = volume.parse().ok();
-    let found = found::elsewhere(node, only, |member| hearing::patience(member, false)).await;
+    let found = found::elsewhere(node, only, |member| reports::patience(member, false)).await;
     let is_it = |it: &Superblock| it.name == volume || it.volume.to_string() == volume;
     let replicas: Vec<_> = found.replicas.iter().filter(|it| is_it(&it.superblock)).collect();
     let ids: BTreeSet<_> = replicas.iter().map(|replica| replica.superblock.volume).collect();
@@ -103,44 +103,48 @@ async fn by_name_of_primary(
     volume: VolumeId,
 ) -> Option<VolumeStatus> {
     let member = node.coordinator.node_by_name(name)?;
-    let status = primaries::told_by(node, &member, &volume.to_string(), false).await?;
+    let status = primaries::reported_by(node, &member, &volume.to_string(), false).await?;
     let at = member.node.id.parse().ok()?;
     Some(primaries::beside(node, node.coordinator.node_ref(at), status).await)
 }
 
 /// What others know of these volumes, all asked at the same time: where all are silent, one wait is
 /// to follow no other. `only`: nothing is asked of others.
-async fn told(node: &Arc<Node>, ours: Vec<Newest>, only: Option<VolumeId>) -> Vec<VolumeStatus> {
+async fn reported(
+    node: &Arc<Node>,
+    ours: Vec<Newest>,
+    only: Option<VolumeId>,
+) -> Vec<VolumeStatus> {
     if ours.is_empty() {
         return Vec::new();
     }
     let asked: Vec<_> = ours.iter().map(|newest| by_primary(node, newest)).collect();
     let views = ours.iter().map(|newest| &newest.superblock.view);
-    let (mut heard, others) = tokio::join!(
-        hearing::ask(node, views, false),
-        found::elsewhere(node, only, |member| hearing::patience(member, false)),
+    let (mut reports, others) = tokio::join!(
+        reports::ask(node, views, false),
+        found::elsewhere(node, only, |member| reports::patience(member, false)),
     );
-    let (mut volumes, mut untold) = answered(ours.into_iter().zip(asked).collect()).await;
-    for (newest, _) in &mut untold {
+    let (mut volumes, mut unreported) = answered(ours.into_iter().zip(asked).collect()).await;
+    for (newest, _) in &mut unreported {
         newest.learn(node, &others);
     }
     // Who has not answered by now is silent: only those are asked again that have.
-    let is_silent = |id: NodeId| heard.answered(id) == Some(false);
-    let newer = untold.iter().filter(|(newest, _)| newest.node.is_some());
+    let is_silent = |id: NodeId| reports.answered(id) == Some(false);
+    let newer = unreported.iter().filter(|(newest, _)| newest.node.is_some());
     let replicas = newer.flat_map(|(newest, _)| newest.superblock.view.replicas());
     let replicas = replicas.map(|(_, record)| (record.node, record.id));
     let replicas: Vec<_> = replicas.filter(|(at, _)| !is_silent(*at)).collect();
-    let again = untold.into_iter().map(|(newest, before)| {
+    let again = unreported.into_iter().map(|(newest, before)| {
         let is_new = |id: &NodeId| Some(*id) != before && !is_silent(*id);
         let asked = newest.primary(node).filter(is_new);
         let asked = asked.map(|at| ask(node, &newest, at));
         (newest, asked)
     });
     let again: Vec<_> = again.collect();
-    heard.extend(hearing::ask_of(node, replicas, false).await);
-    let (more, untold) = answered(again).await;
+    reports.extend(reports::ask_of(node, replicas, false).await);
+    let (more, unreported) = answered(again).await;
     volumes.extend(more);
-    volumes.extend(untold.iter().map(|(newest, _)| of_replica(node, newest, &heard)));
+    volumes.extend(unreported.iter().map(|(newest, _)| of_replica(node, newest, &reports)));
     volumes
 }
 
@@ -151,22 +155,22 @@ type Asked = (NodeId, JoinHandle<Option<VolumeStatus>>);
 async fn answered(
     asked: Vec<(Newest, Option<Asked>)>,
 ) -> (Vec<VolumeStatus>, Vec<(Newest, Option<NodeId>)>) {
-    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    let (mut reported, mut unreported) = (Vec::new(), Vec::new());
     for (newest, asked) in asked {
         let Some((at, answer)) = asked else {
-            untold.push((newest, None));
+            unreported.push((newest, None));
             continue;
         };
         match answer.await {
-            Ok(Some(status)) => told.push(status),
-            Ok(None) => untold.push((newest, Some(at))),
+            Ok(Some(status)) => reported.push(status),
+            Ok(None) => unreported.push((newest, Some(at))),
             Err(error) => {
                 tracing::error!(%error, "a primary was not asked");
-                untold.push((newest, Some(at)));
+                unreported.push((newest, Some(at)));
             }
         }
     }
-    (told, untold)
+    (reported, unreported)
 }
 
 /// The newest view of a volume that a replica knows which answers.
@@ -269,7 +273,7 @@ fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
     let (node, volume) = (node.clone(), newest.superblock.volume.to_string());
     let answer = tokio::spawn(async move {
         let member = node.coordinator.node(at)?;
-        let status = primaries::told_by(&node, &member, &volume, false).await?;
+        let status = primaries::reported_by(&node, &member, &volume, false).await?;
         Some(primaries::beside(&node, node.coordinator.node_ref(at), status).await)
     });
     (at, answer)
@@ -278,21 +282,21 @@ fn ask(node: &Arc<Node>, newest: &Newest, at: NodeId) -> Asked {
 /// Whether the nodes that answer have closed their replicas because the volume was stopped: a view
 /// does not say that. One that was away when the volume was assembled again has not opened its
 /// replica yet, and one that is open says so.
-fn is_stopped(node: &Node, view: &View, heard: &Heard) -> bool {
+fn is_stopped(node: &Node, view: &View, reports: &Reports) -> bool {
     let unserved = |record: &ReplicaRecord| match record.node == node.identity.node {
         true => Some(node.disks.why_not_served(record.id)),
-        false => (heard.answered(record.node) == Some(true)).then(|| heard.unserved(record.id)),
+        false => (reports.answered(record.node) == Some(true)).then(|| reports.unserved(record.id)),
     };
-    let told: Vec<_> = view.replicas().filter_map(|(_, record)| unserved(record)).collect();
-    told.iter().all(Option::is_some)
-        && told.iter().any(|why| matches!(why, Some(Unserved::Stopped(_))))
+    let reported: Vec<_> = view.replicas().filter_map(|(_, record)| unserved(record)).collect();
+    reported.iter().all(Option::is_some)
+        && reported.iter().any(|why| matches!(why, Some(Unserved::Stopped(_))))
 }
 
 /// From the view itself, which may have been replaced since.
-fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
+fn of_replica(node: &Node, newest: &Newest, reports: &Reports) -> VolumeStatus {
     let superblock = &newest.superblock;
     let id = superblock.volume.to_string();
-    let stopped = is_stopped(node, &superblock.view, heard);
+    let stopped = is_stopped(node, &superblock.view, reports);
     let record = VolumeRecord {
         id,
         name: superblock.name.clone(),
@@ -306,12 +310,12 @@ fn of_replica(node: &Node, newest: &Newest, heard: &Heard) -> VolumeStatus {
         revision: 0,
         lost: Vec::new(),
     };
-    let teller = node.identity.name.clone();
-    let home = newest.node.clone().unwrap_or_else(|| teller.clone());
+    let reporter = node.identity.name.clone();
+    let home = newest.node.clone().unwrap_or_else(|| reporter.clone());
     let saved = Some(superblock.saved).filter(|saved| *saved > 0);
     let stopped = stopped.then(|| superblock.name.clone());
-    let account = Account::Replica { node: home, saved, teller, stopped };
-    let mut status = status::of_adopted(node, &record, (&superblock.view, account), heard);
+    let account = Account::Replica { node: home, saved, reporter, stopped };
+    let mut status = status::of_adopted(node, &record, (&superblock.view, account), reports);
     status.as_of = saved;
     status
 }

@@ -9,8 +9,8 @@ use evenkeel_core::NodeId;
 use hyper::Method;
 
 use super::condition::own;
-use super::condition::together::{self, Told};
-use super::hearing;
+use super::condition::together::{self, Reported};
+use super::reports;
 use crate::clock::unix_seconds;
 use crate::cluster;
 use crate::coordinator::{NodeLiveness, VolumeRecord};
@@ -22,7 +22,11 @@ use crate::volumes::{messages, status};
 /// From the primaries that answer, here and elsewhere, or from who would like to be one: it knows
 /// why it is not yet. `None`: nobody answers. `forwarded`: another node asks, which asks the others
 /// itself.
-pub(super) async fn tell(node: &Arc<Node>, found: &Found, forwarded: bool) -> Option<VolumeStatus> {
+pub(super) async fn report(
+    node: &Arc<Node>,
+    found: &Found,
+    forwarded: bool,
+) -> Option<VolumeStatus> {
     if let Some(attached) = node.volumes.get(found.view.volume)
         && let Some(status) = status::of_attached(node, &attached).await
     {
@@ -51,26 +55,26 @@ pub(super) async fn with_others(node: &Arc<Node>, status: VolumeStatus) -> Volum
 /// asked, but for the one here.
 pub(super) async fn beside(
     node: &Arc<Node>,
-    teller: NodeRef,
+    reporter: NodeRef,
     status: VolumeStatus,
 ) -> VolumeStatus {
     let own = node.reference().id;
     let is_other = |primary: &&PrimaryStatus| {
-        !primary.here && primary.node.id != teller.id && primary.node.id != own
+        !primary.here && primary.node.id != reporter.id && primary.node.id != own
     };
     let others = status.primaries.iter().filter(is_other).filter_map(|p| p.node.id.parse().ok());
     let (others, id): (Vec<NodeId>, _) = (others.collect(), status.id.clone());
     if others.is_empty() {
         return status;
     }
-    let told = Told { node: teller, status: status.clone() };
-    together(node, vec![told], others, &id).await.unwrap_or(status)
+    let reported = Reported { node: reporter, status: status.clone() };
+    together(node, vec![reported], others, &id).await.unwrap_or(status)
 }
 
 /// Asks these nodes, all at the same time.
 async fn together(
     node: &Arc<Node>,
-    mut told: Vec<Told>,
+    mut reported: Vec<Reported>,
     others: Vec<NodeId>,
     volume: &str,
 ) -> Option<VolumeStatus> {
@@ -79,7 +83,7 @@ async fn together(
         let Some(member) = node.coordinator.node(id) else { continue };
         let (node, volume) = (node.clone(), volume.to_owned());
         asked.push(tokio::spawn(async move {
-            let status = told_by(&node, &member, &volume, true).await;
+            let status = reported_by(&node, &member, &volume, true).await;
             (node.coordinator.node_ref(id), member, status)
         }));
     }
@@ -88,15 +92,15 @@ async fn together(
         let Ok((reference, member, status)) = answer.await else { continue };
         // On the coordinator's own node it has just come back, and the coordinator hears it in a
         // moment.
-        let is_unheard = !member.may_live
+        let is_unseen = !member.may_live
             && node.coordinator.status().reachable
             && !node.config.coordinator.here;
         match status {
             Some(status) => {
-                if is_unheard {
-                    notes.push(messages::unheard(&reference.name, &node.identity.name));
+                if is_unseen {
+                    notes.push(messages::unseen(&reference.name, &node.identity.name));
                 }
-                told.push(Told { node: reference, status });
+                reported.push(Reported { node: reference, status });
             }
             None => {
                 notes.push(together::note_of_silent(&reference.name, &node.identity.name));
@@ -105,10 +109,10 @@ async fn together(
         }
     }
     // Who has not attached it tells it better than nobody, and worse than who has.
-    if told.iter().any(|told| told.status.source == StatusSource::Primary) {
-        told.retain(|told| told.status.source == StatusSource::Primary);
+    if reported.iter().any(|reported| reported.status.source == StatusSource::Primary) {
+        reported.retain(|reported| reported.status.source == StatusSource::Primary);
     }
-    let mut status = together::worst(told, notes, unix_seconds())?;
+    let mut status = together::worst(reported, notes, unix_seconds())?;
     // The coordinator may have heard it a moment ago, or be away itself.
     for primary in status.primaries.iter_mut().filter(|it| silent.contains(&it.node.id)) {
         primary.alive = false;
@@ -117,7 +121,7 @@ async fn together(
 }
 
 /// What another node says of a volume that is attached nowhere, and was there last, if it answers.
-pub(super) async fn told_where_used(
+pub(super) async fn reported_where_used(
     node: &Arc<Node>,
     record: &VolumeRecord,
 ) -> Option<VolumeStatus> {
@@ -126,11 +130,11 @@ pub(super) async fn told_where_used(
     if last == node.identity.node {
         return None;
     }
-    told_by(node, &member, &record.id, true).await
+    reported_by(node, &member, &record.id, true).await
 }
 
 /// From the primary on another node, if it answers.
-pub(super) async fn told_by(
+pub(super) async fn reported_by(
     node: &Arc<Node>,
     member: &NodeLiveness,
     volume: &str,
@@ -138,7 +142,7 @@ pub(super) async fn told_by(
 ) -> Option<VolumeStatus> {
     let path = routes::fill(routes::VOLUME, &[volume]);
     let deadline = match is_hurried && !member.may_live {
-        true => hearing::patience(member, false),
+        true => reports::patience(member, false),
         false => cluster::QUESTION,
     };
     let answer =

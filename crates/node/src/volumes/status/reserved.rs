@@ -8,7 +8,7 @@ use crate::conversions;
 use crate::volumes::Node;
 
 /// Reservations as the API tells them; `None` if there are none.
-pub(in crate::volumes) fn told(
+pub(in crate::volumes) fn reported(
     node: &Node,
     reservations: &Reservations,
 ) -> Option<ReservationStatus> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord};
 
-use super::hearing::{self, Heard};
+use super::reports::{self, Reports};
 use crate::coordinator::PlacedReplica;
 use crate::disks::{Risk, Unserved};
 use crate::volumes::Node;
@@ -62,12 +62,12 @@ impl Risks {
     /// Takes note of what is so now of these replicas, and forgets all others. Of a node that has
     /// not answered, what it said last of risks stays, but nobody leaves for that. Returns the
     /// replicas of which it is news that something is wrong with them.
-    fn note(&self, asked: &Asked, heard: &Heard, now: Instant) -> Vec<ReplicaId> {
+    fn note(&self, asked: &Asked, reports: &Reports, now: Instant) -> Vec<ReplicaId> {
         let mut known = lock(&self.0);
         let before = std::mem::take(&mut *known);
         for (node, replica) in &asked.replicas {
-            let (risk, unserved) = (heard.risk(*replica), heard.unserved(*replica));
-            if heard.is_well(*node, *replica) {
+            let (risk, unserved) = (reports.risk(*replica), reports.unserved(*replica));
+            if reports.is_well(*node, *replica) {
                 known.well.insert(*replica);
             } else if risk.as_ref().is_some_and(Risk::is_read_only) {
                 let since = before.unwritable.get(replica).copied().unwrap_or(now);
@@ -77,7 +77,7 @@ impl Risks {
             if let Some(unserved) = unserved.filter(|_| *node != asked.here) {
                 known.unserved.insert(*replica, unserved);
             }
-            let last = before.risks.get(replica).filter(|_| heard.answered(*node) == Some(false));
+            let last = before.risks.get(replica).filter(|_| reports.answered(*node) == Some(false));
             if let Some(risk) = risk.or_else(|| last.cloned()) {
                 known.risks.insert(*replica, risk);
             }
@@ -106,15 +106,15 @@ pub(in crate::volumes) async fn look(node: &Arc<Node>) -> Lasting {
     let attached = node.volumes.all();
     let replicas: Vec<_> = attached.iter().flat_map(|attached| replicas(attached)).collect();
     let asked = Asked { here: node.identity.node, replicas };
-    let heard = hearing::ask_of(node, asked.replicas.clone(), true).await;
+    let reports = reports::ask_of(node, asked.replicas.clone(), true).await;
     let own: Vec<ReplicaId> =
         asked.replicas.iter().filter(|(at, _)| *at == asked.here).map(|it| it.1).collect();
     let risks = own.iter().filter_map(|id| Some((*id, node.disks.risk(*id)?)));
     let unserved = own.iter().filter_map(|id| Some((*id, node.disks.why_not_served(*id)?)));
-    let heard = heard.with_risks(risks).with_told(asked.here, unserved);
+    let reports = reports.with_risks(risks).with_reported(asked.here, unserved);
     let now = Instant::now();
-    for replica in node.volumes.risks.note(&asked, &heard, now) {
-        tell(node, &attached, replica);
+    for replica in node.volumes.risks.note(&asked, &reports, now) {
+        report(node, &attached, replica);
     }
     node.volumes.risks.lasting(now)
 }
@@ -126,7 +126,7 @@ fn replicas(attached: &Attached) -> Vec<(NodeId, ReplicaId)> {
     record.replicas.iter().filter(|placed| !placed.removed).filter_map(of).collect()
 }
 
-fn tell(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
+fn report(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
     let has_it = |attached: &&Arc<Attached>| replicas(attached).iter().any(|it| it.1 == replica);
     let Some(attached) = attached.iter().find(has_it) else { return };
     let Some(risk) = node.volumes.risks.of(replica) else { return };
@@ -149,8 +149,8 @@ pub(super) async fn ask(node: &Arc<Node>, record: &ReplicaRecord) -> Option<Risk
     if record.node == node.identity.node {
         return node.disks.risk(record.id);
     }
-    let heard = hearing::ask_of(node, vec![(record.node, record.id)], false).await;
-    heard.risk(record.id)
+    let reports = reports::ask_of(node, vec![(record.node, record.id)], false).await;
+    reports.risk(record.id)
 }
 
 #[cfg(test)]

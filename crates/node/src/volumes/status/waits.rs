@@ -59,8 +59,9 @@ fn showing(attached: &Attached) -> Awaited {
 pub(super) fn may_go_on(core: &PrimaryStatus, view: &View, awaited: Awaited) -> bool {
     let Awaited::Primary(Waiting::Replica(mirror)) = awaited else { return false };
     let in_sync = view.mirrors.get(mirror).into_iter().flat_map(|mirror| mirror.in_sync());
-    let may_lack = |id| core.replicas.iter().any(|peer| peer.replica == id && peer.may_lack);
-    in_sync.map(|record| record.id).any(may_lack)
+    let may_be_out_of_sync =
+        |id| core.replicas.iter().any(|peer| peer.replica == id && peer.may_be_out_of_sync);
+    in_sync.map(|record| record.id).any(may_be_out_of_sync)
 }
 
 /// Whether the mirror that is waited for has an in-sync replica whose node answers, and does not
@@ -73,7 +74,7 @@ pub(super) fn has_unserved(facts: &[Vec<ReplicaFacts>], awaited: Awaited) -> boo
 }
 
 /// The same for the status. `node`: the name of this one; `may_go_on`, `has_unserved`: see there.
-pub(super) fn told(
+pub(super) fn reported(
     attached: &Attached,
     view: &View,
     node: &str,
@@ -114,12 +115,12 @@ pub(super) fn told(
 /// In how many seconds all requests fail that wait for data, if they do; what they waited for
 /// before may count. Without the coordinator each request has its own time.
 pub(super) fn fails_in(
-    told: &Suspended,
+    reported: &Suspended,
     waiting: Option<PresentWait>,
     now: Instant,
 ) -> Option<u64> {
-    let wait = waiting.filter(|_| told.waits_for == WaitsFor::Replica)?;
-    let limit = Duration::from_secs(told.limit_seconds?);
+    let wait = waiting.filter(|_| reported.waits_for == WaitsFor::Replica)?;
+    let limit = Duration::from_secs(reported.limit_seconds?);
     let left = limit.saturating_sub(now.since(wait.counted_from));
     Some(if wait.is_over { 0 } else { left.as_millis().div_ceil(1000) as u64 })
 }

@@ -9,10 +9,12 @@ fn sends(minimal: &mut Minimal, primary: usize, sequence: u64) {
 }
 
 /// A write to region 3, and replica 1 of three that leaves.
-fn story(told: &[(usize, u64)]) -> Minimal {
+fn story(reported: &[(usize, u64)]) -> Minimal {
     let mut minimal = Minimal::default();
     sends(&mut minimal, 0, 5);
-    told.iter().for_each(|(replica, through)| minimal.told((0, *replica), 0, Sequence(*through)));
+    reported
+        .iter()
+        .for_each(|(replica, through)| minimal.reported((0, *replica), 0, Sequence(*through)));
     minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     minimal
 }
@@ -35,7 +37,7 @@ fn what_changes_afterwards_is_copied() {
     sends(&mut minimal, 0, 6);
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok());
     minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
-    (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(6)));
+    (0..3).for_each(|replica| minimal.reported((0, replica), 0, Sequence(6)));
     minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     assert!(minimal.copies(REPLICA, (0, 3)).is_err(), "it has been in-sync since");
 }
@@ -44,7 +46,7 @@ fn what_changes_afterwards_is_copied() {
 fn a_resend_of_an_older_write_does_not_hide_a_newer_one() {
     let mut minimal = story(&[]);
     sends(&mut minimal, 0, 4);
-    (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(4)));
+    (0..3).for_each(|replica| minimal.reported((0, replica), 0, Sequence(4)));
     minimal.committed(&[(0, true), (0, true), (0, true)], SAME);
     minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
     assert!(minimal.copies(REPLICA, (0, 3)).is_ok(), "write 5 is not stable");
@@ -58,7 +60,7 @@ fn after_a_takeover_nothing_is_clean_until_all_are_in_sync() {
         Primaries { present: &[1], are_others: true },
     );
     sends(&mut minimal, 1, 1);
-    (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(1)));
+    (0..3).for_each(|replica| minimal.reported((0, replica), 1, Sequence(1)));
     minimal.committed(
         &[(0, true), (0, false), (0, false)],
         Primaries { present: &[1], are_others: false },
@@ -87,14 +89,14 @@ fn what_was_found_open_is_copied() {
 #[test]
 fn what_was_found_open_stays_so_until_that_is_told_or_the_finder_begins_anew() {
     let all = [(0, true), (0, true), (0, true)];
-    let story = |is_told: bool, found: Option<u64>| {
+    let story = |is_reported: bool, found: Option<u64>| {
         let mut minimal = Minimal::default();
         minimal.found_open((0, 2), found);
         sends(&mut minimal, 0, 5);
         minimal.committed(&all, SAME);
-        (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
-        if is_told {
-            minimal.told_of_earlier_incarnations((0, 2));
+        (0..3).for_each(|replica| minimal.reported((0, replica), 0, Sequence(5)));
+        if is_reported {
+            minimal.reported_of_earlier_incarnations((0, 2));
         }
         minimal.committed(&[(0, true), (0, false), (0, true)], SAME);
         minimal.copies(REPLICA, (0, 3))
@@ -113,9 +115,9 @@ fn of_several_primaries_each_has_to_tell() {
         let mut minimal = Minimal::default();
         sends(&mut minimal, 0, 5);
         sends(&mut minimal, 1, 7);
-        (0..3).for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
+        (0..3).for_each(|replica| minimal.reported((0, replica), 0, Sequence(5)));
         if second {
-            (0..3).for_each(|replica| minimal.told((0, replica), 1, Sequence(7)));
+            (0..3).for_each(|replica| minimal.reported((0, replica), 1, Sequence(7)));
         }
         minimal.committed(&all, Primaries { present: &[0, 1], are_others: false });
         minimal.committed(&left, Primaries { present, are_others: false });
@@ -127,12 +129,12 @@ fn of_several_primaries_each_has_to_tell() {
 
 #[test]
 fn what_is_open_at_one_that_rebuilds_counts_when_it_is_in_sync() {
-    let story = |is_told: bool, is_out: bool, becomes_in_sync: bool| {
+    let story = |is_reported: bool, is_out: bool, becomes_in_sync: bool| {
         let mut minimal = Minimal::default();
         minimal.committed(&[(0, true), (0, true), (0, false)], SAME);
         sends(&mut minimal, 0, 5);
-        let told = if is_told { 0..3 } else { 0..2 };
-        told.for_each(|replica| minimal.told((0, replica), 0, Sequence(5)));
+        let reported = if is_reported { 0..3 } else { 0..2 };
+        reported.for_each(|replica| minimal.reported((0, replica), 0, Sequence(5)));
         if is_out {
             minimal.is_out(2);
         }

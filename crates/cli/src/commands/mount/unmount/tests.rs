@@ -40,18 +40,18 @@ fn of_one_without_a_device_it_is_said_how_to_end_its_use() {
 #[test]
 fn an_unmount_that_waits_says_for_what_and_what_an_interrupt_leaves() {
     let mut music = volume();
-    let told = |volume: Option<&VolumeStatus>| waits("music", Path::new("/srv/music"), volume);
+    let reported = |volume: Option<&VolumeStatus>| waits("music", Path::new("/srv/music"), volume);
     let rest = "; Ctrl-C ends the wait, not the unmount: it goes on as soon as the volume answers, and \
                 the volume stays attached";
     let plain = format!(
         "waiting for `umount /srv/music`, which writes what volume music has not got yet{rest}"
     );
-    assert_eq!(told(None), plain);
-    assert_eq!(told(Some(&music)), plain);
+    assert_eq!(reported(None), plain);
+    assert_eq!(reported(Some(&music)), plain);
     music.state = VolumeState::Suspended;
     music.suspended = Some(crate::output::volume::tests::starting(3));
     music.suspended.as_mut().unwrap().why = "no in-sync replica of mirror 0 answers".into();
-    let text = told(Some(&music));
+    let text = reported(Some(&music));
     assert!(text.contains("has not got yet (no in-sync replica of mirror 0 answers); "), "{text}");
 }
 
@@ -86,15 +86,15 @@ fn what_a_mount_did_not_attach_is_left_to_a_detach() {
 #[test]
 fn what_the_kernel_still_writes_is_not_called_unmounted() {
     let mut music = volume();
-    let told = being_unmounted("music", Some(&music));
+    let reported = being_unmounted("music", Some(&music));
     let writes =
         "Volume music is being unmounted: the kernel still writes what the volume has not got yet";
-    assert_eq!(told, format!("{writes}\n"));
+    assert_eq!(reported, format!("{writes}\n"));
     music.state = VolumeState::Suspended;
     music.suspended = Some(crate::output::volume::tests::starting(3));
     music.suspended.as_mut().unwrap().why = "the coordinator does not answer".into();
-    let told = being_unmounted("music", Some(&music));
-    assert_eq!(told, format!("{writes} (the coordinator does not answer)\n"));
+    let reported = being_unmounted("music", Some(&music));
+    assert_eq!(reported, format!("{writes} (the coordinator does not answer)\n"));
     let busy = Failure::new("cannot detach volume music", "/dev/loop0 is in use");
     let failure = not_detached(busy.exit(Exit::Unsafe), "music", Before::Written);
     assert_eq!(failure.what, "volume `music` is being unmounted, and stays attached");
@@ -124,7 +124,7 @@ fn an_unmount_that_was_stopped_says_what_stays() {
 #[test]
 fn of_a_volume_that_was_taken_over_it_is_said_where_it_is() {
     let left = Left::not_here(&["n3".into()]);
-    let told = "it is not attached on this node any more; it is attached on node n3";
-    assert_eq!((left.is_attached, &*left.told), (false, told));
-    assert_eq!(Left::not_here(&[]).told, "it is detached");
+    let reported = "it is not attached on this node any more; it is attached on node n3";
+    assert_eq!((left.is_attached, &*left.reported), (false, reported));
+    assert_eq!(Left::not_here(&[]).reported, "it is detached");
 }

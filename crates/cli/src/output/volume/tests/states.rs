@@ -15,10 +15,10 @@ use super::super::{line, list};
 use super::volume;
 use crate::commands::look::verdict;
 use crate::exit::Exit;
-use tellers::{Teller, replica, tellers};
+use reporters::{Reporter, replica, reporters};
 
 mod axes;
-mod tellers;
+mod reporters;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/manual/states.md");
 const BEGIN: &str =
@@ -33,29 +33,29 @@ struct Table {
 }
 
 fn tables() -> Vec<Table> {
-    let of = |teller: Teller| {
-        let rows = teller.seconds().into_iter();
-        let rows = rows.map(|(name, second)| (name.to_owned(), status(&teller, second)));
+    let of = |reporter: Reporter| {
+        let rows = reporter.seconds().into_iter();
+        let rows = rows.map(|(name, second)| (name.to_owned(), status(&reporter, second)));
         let rows = rows.collect();
-        Table { heading: teller.heading, column: "Replica on n2", rows }
+        Table { heading: reporter.heading, column: "Replica on n2", rows }
     };
-    tellers().into_iter().map(of).chain(axes::tables()).collect()
+    reporters().into_iter().map(of).chain(axes::tables()).collect()
 }
 
-fn status(teller: &Teller, second: ReplicaFacts) -> VolumeStatus {
+fn status(reporter: &Reporter, second: ReplicaFacts) -> VolumeStatus {
     let mut volume = volume();
-    volume.wanted_on.clone_from(&teller.wanted);
+    volume.wanted_on.clone_from(&reporter.wanted);
     volume.mirrors[0].replicas.truncate(2);
-    volume.source = teller.source;
-    let alive = !matches!(teller.account, Account::Silent { alive: false, .. });
-    volume.primaries = teller.attached.into_iter().map(|name| primary(name, alive)).collect();
-    let mut first = replica("n1", teller.first, Cause::None);
-    if teller.source == StatusSource::Primary {
+    volume.source = reporter.source;
+    let alive = !matches!(reporter.account, Account::Silent { alive: false, .. });
+    volume.primaries = reporter.attached.into_iter().map(|name| primary(name, alive)).collect();
+    let mut first = replica("n1", reporter.first, Cause::None);
+    if reporter.source == StatusSource::Primary {
         first.connected = Some(true);
     }
     volume.mirrors[0].replicas[1].disk.clone_from(&second.disk);
-    conclude(&mut volume, &teller.account, &[vec![first, second]]);
-    volume.suspended = teller.waited.map(super::starting);
+    conclude(&mut volume, &reporter.account, &[vec![first, second]]);
+    volume.suspended = reporter.waited.map(super::starting);
     volume
 }
 

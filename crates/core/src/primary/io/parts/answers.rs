@@ -292,7 +292,7 @@ impl<P: Payload> Parts<P> {
         // One that rebuilds counts, too: a view that this primary has not learnt of may have made
         // it the only one in-sync.
         let is_flush = matches!(part.action(), PartAction::Flush { .. });
-        if is_flush && self.all_lacking(below, part.mirror()) & mirror.members() != 0 {
+        if is_flush && self.all_out_of_sync(below, part.mirror()) & mirror.members() != 0 {
             return false;
         }
         acknowledged(below.views.view().protocol, part.progress(mirror))
@@ -353,14 +353,14 @@ impl<P: Payload> Parts<P> {
         }
         if part.is_acknowledged() && part.failed() & in_sync != 0 {
             // Acknowledged when it had arrived (A, B). Who failed it since has to leave first.
-            if in_sync & !self.all_lacking(below, part.mirror()) == 0 {
+            if in_sync & !self.all_out_of_sync(below, part.mirror()) == 0 {
                 return ControlFlow::Break(EndReason::LostWrites);
             }
             return GO_ON;
         }
         if let Some(part) = self.table.end(sequence) {
             if part.is_acknowledged() && part.failed() != 0 {
-                below.peers.remember_lack(part.mirror(), part.failed());
+                below.peers.remember_out_of_sync(part.mirror(), part.failed());
             }
             if part.changes_data() && part.failed_targets() != 0 {
                 below.stability.hold(part.mirror(), part.held(sequence));
@@ -371,8 +371,8 @@ impl<P: Payload> Parts<P> {
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged.
-    fn all_lacking(&self, below: &Below<'_, P>, mirror: usize) -> ReplicaSet {
-        self.table.lacking(mirror) | below.peers.remembered_to_lack(mirror)
+    fn all_out_of_sync(&self, below: &Below<'_, P>, mirror: usize) -> ReplicaSet {
+        self.table.out_of_sync(mirror) | below.peers.remembered_out_of_sync(mirror)
     }
 
     /// Looks at every part again: the view, or who has confirmed it, has changed.

@@ -9,7 +9,7 @@ use crate::view::{Cause, ReplicaState};
 impl<P: Payload> Parts<P> {
     /// A replica says by this generation that its disk failed. What it failed before it was
     /// admitted it is to copy anew.
-    pub fn told_of_failure(
+    pub fn reported_of_failure(
         &mut self,
         below: &mut Below<'_, P>,
         replica: ReplicaId,

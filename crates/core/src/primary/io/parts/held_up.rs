@@ -8,7 +8,7 @@ use super::{Below, Parts};
 use crate::payload::Payload;
 use crate::primary::Stage;
 use crate::primary::io::requests::RequestNumber;
-use crate::primary::membership::Lacking;
+use crate::primary::membership::OutOfSync;
 use crate::primary::membership::mirror::MirrorPeers;
 use crate::primary::membership::peer::Peer;
 use crate::primary::views::edits::{Edit, PendingEdit};
@@ -47,10 +47,10 @@ impl<P: Payload> Parts<P> {
     /// Whether some member of a mirror has to leave before it goes on: every write waits for each
     /// of them, and reads wait for their confirmation.
     fn is_mirror_held_up(&self, below: &Below<'_, P>, mirror: &MirrorPeers) -> bool {
-        let lacking: Lacking<'_> = &|mirror| self.table.lacking(mirror);
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.table.out_of_sync(mirror);
         let is_blocked = |peer: &Peer| peer.is_failing() || peer.has_refused();
         mirror.ids(mirror.members()).any(|id| {
-            !below.peers.is_sound(id, lacking) || below.peers.known(id).is_none_or(is_blocked)
+            !below.peers.is_sound(id, out_of_sync) || below.peers.known(id).is_none_or(is_blocked)
         })
     }
 }

@@ -87,8 +87,8 @@ impl<P: Payload> Parts<P> {
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged and under way still.
-    pub fn lacking(&self, mirror: usize) -> ReplicaSet {
-        self.table.lacking(mirror)
+    pub fn out_of_sync(&self, mirror: usize) -> ReplicaSet {
+        self.table.out_of_sync(mirror)
     }
 
     /// Writes that are not answered and have taken this long already.

@@ -44,7 +44,7 @@ pub(super) struct Part<P> {
     unverified: Option<Unverified<P>>,
     /// When it was sent first, or when its read was placed.
     sent_at: Instant,
-    told: Told,
+    reported: Reported,
     /// Whether its read was refused: then it waits for the coordinator's word on the view.
     was_refused: bool,
     /// Whether it reads one block of a range that no replica could read as a whole.
@@ -68,7 +68,7 @@ struct Replicas {
 
 /// What its request was told of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Nothing,
     Failure,
     Success,
@@ -93,7 +93,7 @@ impl<P: Payload> Part<P> {
             failure: None,
             unverified: None,
             sent_at: now,
-            told: Told::Nothing,
+            reported: Reported::Nothing,
             was_refused: false,
             is_one_block: false,
         }
@@ -220,19 +220,19 @@ impl<P: Payload> Part<P> {
     /// Whether its request was told what became of it.
     #[inline]
     pub fn is_answered(&self) -> bool {
-        self.told != Told::Nothing
+        self.reported != Reported::Nothing
     }
 
     /// Whether its request was told that it succeeded.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
-        self.told == Told::Success
+        self.reported == Reported::Success
     }
 
     /// Whether its request was told that it failed.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.told == Told::Failure
+        self.reported == Reported::Failure
     }
 
     /// What its request is told of the failure of whoever has failed it last.
@@ -399,7 +399,7 @@ impl<P: Payload> Part<P> {
     /// Its request is told what became of it. Tells with what error.
     pub fn answer(&mut self) -> Option<RequestError> {
         let error = self.error().filter(|_| self.failed_targets() != 0);
-        self.told = if error.is_none() { Told::Success } else { Told::Failure };
+        self.reported = if error.is_none() { Reported::Success } else { Reported::Failure };
         error
     }
 

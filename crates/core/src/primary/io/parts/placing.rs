@@ -7,7 +7,7 @@ use crate::ids::*;
 use crate::payload::Payload;
 use crate::policy::ReplicaSet;
 use crate::primary::Context;
-use crate::primary::membership::Lacking;
+use crate::primary::membership::OutOfSync;
 use crate::primary::membership::peer::Peer;
 
 /// How many of the latest parts are looked at to see who has much to answer: more are seldom under
@@ -43,11 +43,11 @@ impl<P: Payload> Parts<P> {
         // One that failed a write lacks it; it is read only if there is no other one to drop it
         // for, and if nobody was told that the write succeeded.
         let is_last = mirror.in_sync().count_ones() == 1;
-        let lacking: Lacking<'_> = &|mirror| self.table.lacking(mirror);
+        let out_of_sync: OutOfSync<'_> = &|mirror| self.table.out_of_sync(mirror);
         let is_usable = |id: &ReplicaId| {
             let may_read = |peer: &Peer| {
                 peer.is_healthy()
-                    && (!peer.is_failing() || is_last && below.peers.is_sound(*id, lacking))
+                    && (!peer.is_failing() || is_last && below.peers.is_sound(*id, out_of_sync))
             };
             below.peers.known(*id).is_some_and(may_read)
         };

@@ -30,7 +30,7 @@ enum Finish {
     /// It waits still.
     Waits,
     /// It is told over this link that all is finished.
-    Told(LinkId),
+    Reported(LinkId),
     /// It waits for that no more: it has left, or says it again when it has adopted the view.
     Over,
 }
@@ -122,12 +122,12 @@ impl<P: Payload> Parts<P> {
         if generation == below.views.generation() {
             let through = below.stability.last_sent();
             self.rebuild_waits.copied(replica, Copied { generation, number, through });
-            self.tell_finished(cx, below);
+            self.report_finished(cx, below);
         }
     }
 
     /// Tells those that have made a copy durable when what was sent by then is finished.
-    pub fn tell_finished(&mut self, cx: &mut Context<'_, P>, below: &Below<'_, P>) {
+    pub fn report_finished(&mut self, cx: &mut Context<'_, P>, below: &Below<'_, P>) {
         let finishing = self.rebuild_waits.finishing();
         let fates: Vec<_> =
             finishing.map(|(id, copied)| (id, copied, self.finish(below, id, copied))).collect();
@@ -135,7 +135,7 @@ impl<P: Payload> Parts<P> {
         for (replica, copied, fate) in fates {
             match fate {
                 Finish::Waits => continue,
-                Finish::Told(link) => {
+                Finish::Reported(link) => {
                     let number = copied.number;
                     cx.send(link, Message::WritesFinished { generation, number }, None);
                 }
@@ -155,7 +155,7 @@ impl<P: Payload> Parts<P> {
         if self.finished_through(below, peer.mirror()) < copied.through {
             Finish::Waits
         } else {
-            Finish::Told(link)
+            Finish::Reported(link)
         }
     }
 }

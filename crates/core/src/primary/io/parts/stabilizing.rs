@@ -27,7 +27,7 @@ impl<P: Payload> Parts<P> {
     /// Lets what is not stable do so after a while, though the client does not flush.
     pub fn watch_stability(&mut self, cx: &mut Context<'_, P>, below: &mut Below<'_, P>) {
         let (stability, lower) = below.stability();
-        stability.tell_overdue(cx, &lower);
+        stability.report_overdue(cx, &lower);
         if stability.is_flush_due(cx) {
             self.flush_to_stabilize(cx, below);
         }

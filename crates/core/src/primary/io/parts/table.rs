@@ -152,7 +152,7 @@ impl<P: Payload> PartTable<P> {
     }
 
     /// The replicas of a mirror that have failed a write which is acknowledged and not over.
-    pub fn lacking(&self, mirror: usize) -> ReplicaSet {
+    pub fn out_of_sync(&self, mirror: usize) -> ReplicaSet {
         let acknowledged = self.of_mirror(mirror).filter(|(_, part)| part.is_acknowledged());
         acknowledged.fold(0, |set, (_, part)| set | part.failed())
     }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::Requests;
-use super::cluster_locks::Heard;
+use super::cluster_locks::Learned;
 use super::ranges::YieldLock;
 use super::table::RequestNumber;
 use crate::ids::*;
@@ -17,14 +17,14 @@ impl<P: Payload> Requests<P> {
     /// Asks for the next cluster lock, and tells the lock manager what it does not know.
     pub fn advance_cluster_locks(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
         self.cluster_locks.begin_next();
-        if !self.cluster_locks.are_untold() {
+        if !self.cluster_locks.are_unreported() {
             return;
         }
         let lock_manager = lock_manager(lower)
             .filter(|lock_manager| !lower.views.adoption().awaits(lock_manager.id()));
         if let Some(link) = lock_manager.and_then(Peer::ready_link) {
             let (generation, requester) = (lower.views.generation(), cx.config.id);
-            let (number, range) = self.cluster_locks.tell();
+            let (number, range) = self.cluster_locks.report();
             cx.send(link, Message::ClusterLock { generation, requester, number, range }, None);
         }
     }
@@ -46,7 +46,7 @@ impl<P: Payload> Requests<P> {
 
     /// The lock manager tells of a cluster lock: locks its range, or unlocks that of one that is
     /// over.
-    pub fn cluster_lock_told(
+    pub fn cluster_lock_reported(
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &Lower<'_>,
@@ -59,10 +59,10 @@ impl<P: Payload> Requests<P> {
         if generation != lower.views.generation() || !is_primary {
             return; // It is said again when the lock manager knows that the view is known here.
         }
-        let over = match self.cluster_locks.hear(requester, number, range.is_none()) {
-            Heard::Nothing => return,
-            Heard::Missed(lock) => return self.ranges.restate(lock),
-            Heard::New(over) => over,
+        let over = match self.cluster_locks.learn(requester, number, range.is_none()) {
+            Learned::Nothing => return,
+            Learned::Missed(lock) => return self.ranges.restate(lock),
+            Learned::New(over) => over,
         };
         over.into_iter().for_each(|lock| self.ranges.unlock_yielded(lock));
         if let Some(range) = range {

@@ -27,7 +27,7 @@ pub(super) struct ClusterLocks {
     /// Of the last own cluster lock.
     number: ClusterLockNumber,
     /// Whether the lock manager has not been told of what is.
-    is_untold: bool,
+    is_unreported: bool,
     /// The cluster locks of every primary, its own too, for which it yields or is about to.
     honoured: BTreeMap<PrimaryId, Honoured>,
 }
@@ -48,7 +48,7 @@ struct Honoured {
 
 /// What follows when the lock manager tells of a cluster lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Learned {
     /// Nothing: it is known, or a newer one is.
     Nothing,
     /// The lock manager has missed that this primary yields by this lock.
@@ -67,7 +67,7 @@ impl ClusterLocks {
     pub fn end(&mut self, request: RequestNumber) {
         self.wanted.retain(|(other, _)| *other != request);
         if self.own.take_if(|own| own.request == request).is_some() {
-            self.is_untold = true;
+            self.is_unreported = true;
         }
     }
 
@@ -88,19 +88,19 @@ impl ClusterLocks {
         {
             self.number = self.number.next();
             self.own = Some(OwnClusterLock { request, range, is_granted: false });
-            self.is_untold = true;
+            self.is_unreported = true;
         }
     }
 
     /// Whether there is something to tell the lock manager.
-    pub fn are_untold(&self) -> bool {
-        self.is_untold
+    pub fn are_unreported(&self) -> bool {
+        self.is_unreported
     }
 
     /// What there is to tell the lock manager, who is told now: the cluster lock that is asked for,
     /// or the last one that is over.
-    pub fn tell(&mut self) -> (ClusterLockNumber, Option<Range<u64>>) {
-        self.is_untold = false;
+    pub fn report(&mut self) -> (ClusterLockNumber, Option<Range<u64>>) {
+        self.is_unreported = false;
         match &self.own {
             None => (self.number, None),
             Some(own) if own.is_granted => (ClusterLockNumber(self.number.0 - 1), None),
@@ -110,7 +110,7 @@ impl ClusterLocks {
 
     /// The lock manager may have missed what was said.
     pub fn restate(&mut self) {
-        self.is_untold |= self.number > ClusterLockNumber(0);
+        self.is_unreported |= self.number > ClusterLockNumber(0);
     }
 
     /// The view has changed: cluster locks of those that are no primaries any more are over, and
@@ -122,24 +122,24 @@ impl ClusterLocks {
         if self.own.as_ref().is_some_and(|own| !own.is_granted) {
             self.number = self.number.next();
         }
-        self.is_untold = self.number > ClusterLockNumber(0);
+        self.is_unreported = self.number > ClusterLockNumber(0);
         gone
     }
 
     /// The lock manager tells of a cluster lock, or that one is over.
-    pub fn hear(
+    pub fn learn(
         &mut self,
         requester: PrimaryId,
         number: ClusterLockNumber,
         is_over: bool,
-    ) -> Heard {
+    ) -> Learned {
         match self.honoured.get(&requester) {
             Some(honoured) if honoured.number == number && !is_over => match honoured.is_locked {
-                true => Heard::Missed(honoured.lock),
-                false => Heard::Nothing,
+                true => Learned::Missed(honoured.lock),
+                false => Learned::Nothing,
             },
-            Some(honoured) if honoured.number > number => Heard::Nothing,
-            _ => Heard::New(self.honoured.remove(&requester).map(|honoured| honoured.lock)),
+            Some(honoured) if honoured.number > number => Learned::Nothing,
+            _ => Learned::New(self.honoured.remove(&requester).map(|honoured| honoured.lock)),
         }
     }
 

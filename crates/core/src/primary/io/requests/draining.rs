@@ -13,7 +13,7 @@ impl<P: Payload> Requests<P> {
     }
 
     /// Tells of which paths that is so.
-    pub fn tell_drained(&mut self, cx: &mut Context<'_, P>) {
+    pub fn report_drained(&mut self, cx: &mut Context<'_, P>) {
         let table = &self.table;
         let drained = self.draining.extract_if(.., |path| !table.came_over(*path));
         cx.effects.extend(drained.map(|path| PrimaryEffect::Drained { path }));

@@ -43,8 +43,8 @@ struct MirrorStability {
     /// All writes up to here are stable.
     through: Sequence,
     /// What the replicas were told last, and when.
-    told: Sequence,
-    told_at: Instant,
+    reported: Sequence,
+    reported_at: Instant,
     /// The last write that was sent.
     last: Sequence,
     /// What must not become stable yet.
@@ -126,8 +126,8 @@ impl Stability {
     fn mirror(&mut self, mirror: usize, now: Instant) -> &mut MirrorStability {
         self.mirrors.entry(mirror).or_insert(MirrorStability {
             through: Sequence(0),
-            told: Sequence(0),
-            told_at: now,
+            reported: Sequence(0),
+            reported_at: now,
             last: Sequence(0),
             held: None,
         })
@@ -183,36 +183,36 @@ impl Stability {
         through: Sequence,
     ) {
         let is_wanted = core::mem::take(&mut self.is_wanted);
-        let tell_period = Self::tell_period(cx);
+        let report_period = Self::report_period(cx);
         let stability = self.mirror(mirror, cx.now);
         stability.through = stability.through.max(through);
-        let is_time = is_wanted || cx.now.since(stability.told_at) >= tell_period;
-        if is_time && stability.told < stability.through {
-            self.tell_stable(cx, lower, mirror);
+        let is_time = is_wanted || cx.now.since(stability.reported_at) >= report_period;
+        if is_time && stability.reported < stability.through {
+            self.report_stable(cx, lower, mirror);
         }
     }
 
-    fn tell_period<P>(cx: &Context<'_, P>) -> Duration {
+    fn report_period<P>(cx: &Context<'_, P>) -> Duration {
         cx.config.settings.stabilize_after / REPORTS_PER_PERIOD
     }
 
-    fn tell_stable<P>(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, mirror: usize) {
+    fn report_stable<P>(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>, mirror: usize) {
         let generation = lower.views.generation();
         let stability = self.mirror(mirror, cx.now);
         let through = stability.through;
-        (stability.told, stability.told_at) = (through, cx.now);
+        (stability.reported, stability.reported_at) = (through, cx.now);
         let peers = lower.peers.mirror(mirror);
         let members = peers.ids(peers.members()).filter_map(|id| lower.peers.known(id));
-        members.for_each(|peer| tell(cx, peer, generation, through));
+        members.for_each(|peer| report(cx, peer, generation, through));
     }
 
     /// A session has begun: its replica may have missed what was told.
-    pub fn tell_to<P>(&self, cx: &mut Context<'_, P>, lower: &Lower<'_>, replica: ReplicaId) {
+    pub fn report_to<P>(&self, cx: &mut Context<'_, P>, lower: &Lower<'_>, replica: ReplicaId) {
         if let Some(peer) = lower.peers.known(replica)
             && let Some(stability) = self.mirrors.get(&peer.mirror())
-            && stability.told.0 > 0
+            && stability.reported.0 > 0
         {
-            tell(cx, peer, lower.views.generation(), stability.told);
+            report(cx, peer, lower.views.generation(), stability.reported);
         }
     }
 
@@ -225,22 +225,22 @@ impl Stability {
     ) {
         // Whoever asks may have missed what was told.
         if let Some(mirror) = lower.peers.known(replica).map(Peer::mirror) {
-            self.tell_stable(cx, lower, mirror);
+            self.report_stable(cx, lower, mirror);
         }
         self.is_wanted = true;
     }
 
     /// Tells replicas how far writes are stable that were not told for a while.
-    pub fn tell_overdue<P>(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
-        let tell_period = Self::tell_period(cx);
-        let untold: Vec<_> = self
+    pub fn report_overdue<P>(&mut self, cx: &mut Context<'_, P>, lower: &Lower<'_>) {
+        let report_period = Self::report_period(cx);
+        let unreported: Vec<_> = self
             .mirrors
             .iter()
-            .filter(|(_, m)| m.told < m.through && cx.now.since(m.told_at) >= tell_period)
+            .filter(|(_, m)| m.reported < m.through && cx.now.since(m.reported_at) >= report_period)
             .map(|(mirror, _)| *mirror)
             .collect();
-        for mirror in untold {
-            self.tell_stable(cx, lower, mirror);
+        for mirror in unreported {
+            self.report_stable(cx, lower, mirror);
         }
     }
 
@@ -262,7 +262,7 @@ impl Stability {
     }
 }
 
-fn tell<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
+fn report<P>(cx: &mut Context<'_, P>, peer: &Peer, generation: Generation, through: Sequence) {
     // Without a session it is told when one has begun.
     if let Some(link) = peer.ready_link() {
         let last_of_earlier_incarnations = peer.disk().renewed_at();

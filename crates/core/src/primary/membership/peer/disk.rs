@@ -20,7 +20,7 @@ pub(in crate::primary) struct Disk {
     /// It failed; the replica leaves as soon as another one can go on without it.
     failing: Option<Cause>,
     /// It has failed an acknowledged write that the others have finished with.
-    lacks_writes: bool,
+    is_out_of_sync: bool,
     /// Reads that it has failed since it was last admitted.
     failed_reads: u32,
 }
@@ -45,8 +45,8 @@ impl Disk {
     }
 
     #[inline]
-    pub fn lacks_writes(&self) -> bool {
-        self.lacks_writes
+    pub fn is_out_of_sync(&self) -> bool {
+        self.is_out_of_sync
     }
 
     pub fn failed_reads(&self) -> u32 {
@@ -77,8 +77,8 @@ impl Disk {
         self.has_failed_flush = true;
     }
 
-    pub fn lack_writes(&mut self) {
-        self.lacks_writes = true;
+    pub fn mark_out_of_sync(&mut self) {
+        self.is_out_of_sync = true;
     }
 
     /// Counts a read that failed. Tells whether there were too many.

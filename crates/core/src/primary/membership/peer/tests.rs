@@ -124,9 +124,9 @@ fn one_ping_is_under_way_and_only_its_answer_confirms() {
     );
     assert!(!peer.is_quiet());
     assert!(!peer.pong(PingNumber(2), SlotBits::default(), true));
-    assert!(peer.told_at().is_none());
+    assert!(peer.reported_at().is_none());
     assert!(peer.pong(PingNumber(1), SlotBits::default(), true));
-    assert_eq!((peer.told_at(), peer.heard()), (Some(at(2)), Some(0)));
+    assert_eq!((peer.reported_at(), peer.seen()), (Some(at(2)), Some(0)));
     assert!(peer.grants(at(11)) && !peer.grants(at(12)), "counted from asking");
 }
 
@@ -135,7 +135,7 @@ fn a_pong_of_another_generation_tells_that_it_is_there_and_grants_nothing() {
     let mut peer = ready();
     peer.ping(PingNumber(1), at(2));
     assert!(!peer.pong(PingNumber(1), SlotBits::default(), false));
-    assert_eq!((peer.told_at(), peer.heard()), (Some(at(2)), None));
+    assert_eq!((peer.reported_at(), peer.seen()), (Some(at(2)), None));
     assert!(!peer.grants(at(2)));
 }
 

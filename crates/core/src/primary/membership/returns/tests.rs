@@ -25,8 +25,8 @@ fn from_the_third_time_it_stays_away_longer_and_longer() {
     let pauses: Vec<_> = (0..8).map(|_| stays(&mut returns, Cause::Late, 5)).collect();
     let expected = [None, None, Some(5), Some(10), Some(20), Some(40), Some(60), Some(60)];
     assert_eq!(pauses, expected);
-    let told = [at(164), at(165)].map(|now| returns.stays_away_after(now));
-    assert_eq!(told, [Some(8), None]);
+    let reported = [at(164), at(165)].map(|now| returns.stays_away_after(now));
+    assert_eq!(reported, [Some(8), None]);
     for _ in 0..100 {
         assert_eq!(stays(&mut returns, Cause::Disconnected, 5), Some(60));
     }

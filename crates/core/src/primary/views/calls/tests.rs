@@ -49,7 +49,7 @@ fn a_swap_without_an_answer_leaves_a_doubt_and_gives_its_edits_back() {
 fn a_read_without_an_answer_is_wanted_still() {
     let view = view(1, 2);
     let mut calls = Calls::new(NOW);
-    calls.hear_of(view.generation.next());
+    calls.learn_of(view.generation.next());
     assert!(calls.want_newer_than(view.generation));
     calls.read(FIRST, NOW);
     assert!(!calls.want_newer_than(view.generation));
@@ -79,14 +79,14 @@ fn a_commit_ends_the_doubt_and_says_nothing_of_a_read() {
 fn a_poll_tells_only_news() {
     let view = view(1, 2);
     let mut calls = Calls::new(NOW);
-    for (answer, tells) in [
+    for (answer, reports) in [
         (newest(&view), false),
         (CoordinatorAnswer::Unknown, false),
         (newest(&view.successor()), true),
         (CoordinatorAnswer::NoVolume, true),
     ] {
         calls.poll(FIRST, NOW);
-        assert_eq!(calls.answered(FIRST, answer, known(&view), NOW).outcome.is_some(), tells);
+        assert_eq!(calls.answered(FIRST, answer, known(&view), NOW).outcome.is_some(), reports);
     }
     assert!(!calls.are_unanswered() && !calls.must_read());
 }
@@ -97,11 +97,11 @@ fn a_view_that_cannot_be_of_the_volume_counts_as_silence_and_is_told_once() {
     let mut other = view.successor();
     other.volume = VolumeId(view.volume.0 + 1);
     let mut calls = Calls::new(NOW);
-    for is_told in [true, false] {
+    for is_reported in [true, false] {
         calls.read(FIRST, NOW);
         let answered = calls.answered(FIRST, newest(&other), known(&view), NOW);
         assert!(matches!(answered.outcome, Some(Outcome::Unknown { .. })));
-        assert_eq!(answered.note.is_some(), is_told);
+        assert_eq!(answered.note.is_some(), is_reported);
         assert!(calls.are_unanswered());
     }
     calls.read(FIRST, NOW);
@@ -126,6 +126,6 @@ fn a_view_of_the_past_does_not_end_the_silence() {
 fn a_newer_view_is_read() {
     let mut calls = Calls::new(NOW);
     calls.check_invariants(NOW, Generation(1));
-    calls.hear_of(Generation(2));
+    calls.learn_of(Generation(2));
     calls.check_invariants(NOW, Generation(1));
 }

@@ -184,9 +184,9 @@ impl Rebuild {
             is_let_go: false,
         };
         if !copy.is_survey() {
-            let runs = self.lacking.runs(copy.blocks.clone());
-            let lacking = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
-            self.pace.began(now, lacking, limit);
+            let runs = self.out_of_sync.runs(copy.blocks.clone());
+            let out_of_sync = runs.map(|run| run.end - run.start).sum::<u64>() * u64::from(BLOCK);
+            self.pace.began(now, out_of_sync, limit);
         }
         self.copies.insert(token, copy);
         Some(blocks)
@@ -200,13 +200,14 @@ impl Rebuild {
         }
         for from in [self.cursor, 0] {
             self.cursor = from;
-            while let Some(run) = self.set_aside.first_run(&self.lacking, self.cursor..u64::MAX) {
+            while let Some(run) = self.set_aside.first_run(&self.out_of_sync, self.cursor..u64::MAX)
+            {
                 let unit = self.unit_at(now, &run);
                 self.cursor = unit.end;
                 if self.copies.values().any(|copy| copy.overlaps(&unit)) {
                     continue;
                 }
-                let last = self.lacking.runs(run.start..unit.end).last();
+                let last = self.out_of_sync.runs(run.start..unit.end).last();
                 return last.map(|last| (unit, run.start..last.end));
             }
         }
@@ -222,7 +223,7 @@ impl Rebuild {
 
     /// Ends the time for copies when nothing is lacking: then it asks what these others lack.
     pub fn end_copying(&mut self, others: impl Iterator<Item = ReplicaId>) {
-        if self.phase.is_copying() && self.lacking.is_empty() && self.copies.is_empty() {
+        if self.phase.is_copying() && self.out_of_sync.is_empty() && self.copies.is_empty() {
             self.phase = Phase::Inheriting(others.collect(), None);
         }
     }
@@ -267,7 +268,7 @@ impl Rebuild {
         let Some(copy) = self.copies.get_mut(&region) else { return NextRun::None };
         let under_way = self.runs.values().filter(|run| run.region == region).count();
         let wanted = copy.next..copy.blocks.end;
-        let next = self.set_aside.first_run(&self.lacking, wanted);
+        let next = self.set_aside.first_run(&self.out_of_sync, wanted);
         let next = next.map(|run| self.set_aside.piece(run));
         let Some(blocks) = next.filter(|_| !copy.is_let_go) else {
             return if under_way == 0 { NextRun::Over } else { NextRun::None };
@@ -350,7 +351,7 @@ impl Rebuild {
         if succeeded {
             self.progress.waits_for = None;
             self.set_aside.copied(run.blocks.clone());
-            self.not_lacking_any_more(run.blocks, run.is_hole);
+            self.clear_out_of_sync(run.blocks, run.is_hole);
         }
         Some(run.region)
     }
@@ -365,7 +366,7 @@ impl Rebuild {
     ) -> Option<(OperationNumber, bool)> {
         let copy = self.copies.remove(&region)?;
         self.pace.ended(now, now.since(copy.since), share);
-        if self.lacking.first_run(copy.unit.clone()).is_none() {
+        if self.out_of_sync.first_run(copy.unit.clone()).is_none() {
             self.unflushed.insert(copy.unit);
         }
         Some((copy.lock, self.unflushed.count() >= FLUSH_AFTER * UNIT))

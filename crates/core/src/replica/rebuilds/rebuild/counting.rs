@@ -94,19 +94,19 @@ impl Count {
 
 impl Rebuild {
     /// These blocks are copied or, if the source has told that nothing is there, zeroed.
-    pub(super) fn not_lacking_any_more(&mut self, blocks: Range<u64>, was_hole: bool) {
+    pub(super) fn clear_out_of_sync(&mut self, blocks: Range<u64>, was_hole: bool) {
         let uncounted_hole = was_hole && !self.count.has_counted(blocks.end);
         if !uncounted_hole {
             self.done += self.count.data_in(blocks.clone()) * u64::from(BLOCK);
         }
-        self.lacking.remove(blocks);
+        self.out_of_sync.remove(blocks);
     }
 
     /// All is counted that is to be copied, or will not be: the amount is known from now on.
     fn end_count(&mut self) {
         let count = core::mem::take(&mut self.count);
         let (Count::UnderWay { holes, .. } | Count::Complete { holes }) = count;
-        let mut left = self.lacking.clone();
+        let mut left = self.out_of_sync.clone();
         left.remove_all(&holes);
         self.total = Some(self.done + left.count() * u64::from(BLOCK));
         self.count = Count::Complete { holes };
@@ -120,7 +120,7 @@ impl Rebuild {
             return NextQuestion::None;
         };
         // What is short counts as data.
-        let run = self.lacking.runs(*next..u64::MAX).find(|run| run.end - run.start > UNIT);
+        let run = self.out_of_sync.runs(*next..u64::MAX).find(|run| run.end - run.start > UNIT);
         if let Some(run) = run.filter(|_| counts_ahead) {
             return NextQuestion::Ask(link, run.start..run.end.min(run.start + MAX_QUESTION));
         }

@@ -19,7 +19,7 @@ pub(in crate::replica::rebuilds) struct Question {
 impl Rebuild {
     /// It asks from the beginning what this replica lacks.
     pub fn learns_anew(&mut self) {
-        self.lacking = BlockSet::default();
+        self.out_of_sync = BlockSet::default();
     }
 
     /// These pages of what others lack are to be saved.
@@ -51,23 +51,23 @@ impl Rebuild {
     }
 
     /// This replica lacks what a page names.
-    pub fn lacks_page(&mut self, page: u32, bits: &PageBits) {
-        self.lacking.insert_page(page, bits);
+    pub fn mark_page_out_of_sync(&mut self, page: u32, bits: &PageBits) {
+        self.out_of_sync.insert_page(page, bits);
     }
 
     /// The source has told everything: of the replica's blocks up to `end` it lacks that, and what
     /// its own bitmap says.
     pub fn has_learnt(&mut self, own: Option<&BlockSet>, end: u64) {
         if let Some(own) = own {
-            self.lacking.insert_all(own);
+            self.out_of_sync.insert_all(own);
         }
-        self.lacking.remove(end..u64::from(u32::MAX) * 64);
+        self.out_of_sync.remove(end..u64::from(u32::MAX) * 64);
         self.begin_copying();
     }
 
     /// This replica lacks all its blocks.
-    pub fn lacks_all(&mut self, end: u64) {
-        self.lacking = BlockSet::all(end);
+    pub fn mark_all_out_of_sync(&mut self, end: u64) {
+        self.out_of_sync = BlockSet::all(end);
         self.begin_copying();
     }
 

@@ -70,10 +70,10 @@ impl SetAside {
     }
 
     /// The first run of lacking blocks in a range of which nothing is set aside.
-    pub fn first_run(&self, lacking: &BlockSet, range: Range<u64>) -> Option<Range<u64>> {
+    pub fn first_run(&self, out_of_sync: &BlockSet, range: Range<u64>) -> Option<Range<u64>> {
         let mut from = range.start;
         loop {
-            let run = lacking.first_run(from..range.end)?;
+            let run = out_of_sync.first_run(from..range.end)?;
             match self.blocks.first_run(run.clone()) {
                 Some(aside) if aside.start == run.start => from = aside.end,
                 Some(aside) => return Some(run.start..aside.start),

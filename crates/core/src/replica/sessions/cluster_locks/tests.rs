@@ -19,7 +19,7 @@ fn breaks_of(label: &str, change: impl FnOnce(&mut ClusterLocks)) {
 }
 
 fn want(locks: &mut ClusterLocks, requester: PrimaryId) {
-    locks.hear(requester, ClusterLockNumber(1), Some(0..8));
+    locks.learn(requester, ClusterLockNumber(1), Some(0..8));
 }
 
 fn second(locks: &mut ClusterLocks) -> &mut ClusterLock {

@@ -14,7 +14,7 @@ impl<I: Io, T> Checksums<I, T> {
     pub(super) fn load(&mut self, means: &mut Means<'_, I>, cover: &Range<u64>) {
         let failures = self.below.raw().failures();
         let Some(store) = &mut self.store else { return };
-        if let Some(writes) = store.make_room() {
+        if let Some(writes) = store.make_space() {
             self.counts.writes += writes.count() as u64;
             let request = Request::WriteMetadata(Box::new(writes), failures);
             self.below.begin(means, request, Then::Evict(failures));

@@ -41,7 +41,7 @@ impl World {
     ) -> Result<(), Violation> {
         self.ticket += 1;
         let ticket = self.ticket;
-        self.tell(|| format!("{ticket}: {asked:?}"));
+        self.report(|| format!("{ticket}: {asked:?}"));
         self.pending.insert(ticket, Pending { asked, began: self.model.now() });
         let name = DiskTicket::Operation(OperationNumber(ticket));
         let ended = self.with_disk(|disk, means| disk.begin(means, name, action));

@@ -4,14 +4,14 @@ use std::sync::mpsc::{TryRecvError, channel};
 
 use super::*;
 use crate::disk::device::Access;
-use crate::disk::{RoomFailure, RoomRequest, RoomStep, RoomTask};
+use crate::disk::{SpaceFailure, SpaceRequest, SpaceStep, SpaceTask};
 use crate::error::EngineError;
 
 /// A replica is given room for so many bytes of data.
 #[derive(Debug)]
 pub(super) struct Growing {
     length: u64,
-    step: RoomStep,
+    step: SpaceStep,
     stage: Stage,
     /// How often checksums were copied.
     copies: u32,
@@ -22,24 +22,24 @@ enum Stage {
     ToAsk,
     Asked(Receiver<Answer>),
     /// This is to be done before the next step.
-    Task(RoomTask),
+    Task(SpaceTask),
 }
 
-type Answer = Result<Option<RoomTask>, EngineError>;
+type Answer = Result<Option<SpaceTask>, EngineError>;
 
 impl Growing {
     const fn begin(length: u64) -> Self {
-        Self { length, step: RoomStep::Plan, stage: Stage::ToAsk, copies: 0 }
+        Self { length, step: SpaceStep::Plan, stage: Stage::ToAsk, copies: 0 }
     }
 
     fn next(self, is_small: bool) -> Self {
         let step = match self.step {
-            RoomStep::Plan => RoomStep::CarryChecksums { anew: true },
-            RoomStep::CarryChecksums { anew } if anew || (!is_small && self.copies < 4) => {
-                RoomStep::CarryChecksums { anew: false }
+            SpaceStep::Plan => SpaceStep::CarryChecksums { anew: true },
+            SpaceStep::CarryChecksums { anew } if anew || (!is_small && self.copies < 4) => {
+                SpaceStep::CarryChecksums { anew: false }
             }
-            RoomStep::CarryChecksums { .. } => RoomStep::MoveMetadata,
-            RoomStep::MoveMetadata | RoomStep::Use => RoomStep::Use,
+            SpaceStep::CarryChecksums { .. } => SpaceStep::MoveMetadata,
+            SpaceStep::MoveMetadata | SpaceStep::Use => SpaceStep::Use,
         };
         Self { step, stage: Stage::ToAsk, copies: self.copies + 1, ..self }
     }
@@ -63,10 +63,10 @@ impl World {
             Stage::ToAsk => {
                 let (sender, receiver) = channel();
                 self.growing = Some(asked(Stage::Asked(receiver)));
-                self.ask_for_room(length, step, sender)
+                self.ask_for_space(length, step, sender)
             }
             Stage::Asked(receiver) => match receiver.try_recv() {
-                Ok(answer) => self.room_answered(asked(Stage::ToAsk), answer),
+                Ok(answer) => self.space_answered(asked(Stage::ToAsk), answer),
                 Err(TryRecvError::Empty) => {
                     self.growing = Some(asked(Stage::Asked(receiver)));
                     Ok(())
@@ -82,20 +82,20 @@ impl World {
         }
     }
 
-    fn ask_for_room(
+    fn ask_for_space(
         &mut self,
         length: u64,
-        step: RoomStep,
+        step: SpaceStep,
         sender: std::sync::mpsc::Sender<Answer>,
     ) -> Result<(), Violation> {
-        self.tell(|| format!("-- room for {length} bytes: {step:?}"));
-        if step == RoomStep::Use {
+        self.report(|| format!("-- room for {length} bytes: {step:?}"));
+        if step == SpaceStep::Use {
             self.asked_length = Some(length);
             self.model.may_be_longer();
         }
         let answer = Box::new(move |answer| drop(sender.send(answer)));
-        let request = RoomRequest { length, step, spare_in: None, answer };
-        let ended = self.with_disk(|disk, means| Some(disk.make_room(means, request)));
+        let request = SpaceRequest { length, step, spare_in: None, answer };
+        let ended = self.with_disk(|disk, means| Some(disk.make_space(means, request)));
         self.all_ended(ended.unwrap_or_default())
     }
 
@@ -104,7 +104,7 @@ impl World {
     fn expect_moves(&mut self) {
         let Some(Growing { length, step, .. }) = self.growing else { return };
         self.expected.forget_pages();
-        if step == RoomStep::MoveMetadata && !self.carries_checksums(length) {
+        if step == SpaceStep::MoveMetadata && !self.carries_checksums(length) {
             self.model.forget(0..u64::MAX);
         }
     }
@@ -117,8 +117,8 @@ impl World {
         metadata_offset(length) + bitmaps_length(length) >= end
     }
 
-    fn room_answered(&mut self, growing: Growing, answer: Answer) -> Result<(), Violation> {
-        self.tell(|| format!("-- room: {answer:?}"));
+    fn space_answered(&mut self, growing: Growing, answer: Answer) -> Result<(), Violation> {
+        self.report(|| format!("-- room: {answer:?}"));
         let step = growing.step;
         match answer {
             Ok(Some(task)) => self.growing = Some(Growing { stage: Stage::Task(task), ..growing }),
@@ -142,11 +142,11 @@ impl World {
 
     /// What has to be done between two steps, by somebody else, and durably. If it fails, the
     /// growth is given up.
-    fn do_task(&mut self, growing: Growing, task: &RoomTask) {
+    fn do_task(&mut self, growing: Growing, task: &SpaceTask) {
         let (done, is_small) = match task {
-            RoomTask::Zero(range) => (self.zero_room(range.clone()), true),
-            RoomTask::Carry(_) if self.sabotage == Sabotage::LoseCarried => (Ok(()), true),
-            RoomTask::Carry(carry) => (carry.carry_out_on(&self.device), carry.is_small()),
+            SpaceTask::Zero(range) => (self.zero_space(range.clone()), true),
+            SpaceTask::Carry(_) if self.sabotage == Sabotage::LoseCarried => (Ok(()), true),
+            SpaceTask::Carry(carry) => (carry.carry_out_on(&self.device), carry.is_small()),
         };
         self.forget_unread();
         match done {
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    fn zero_room(&self, range: Range<u64>) -> std::io::Result<()> {
+    fn zero_space(&self, range: Range<u64>) -> std::io::Result<()> {
         if self.sabotage != Sabotage::SkipZeroing {
             self.device.state().zero(range, true);
         }
@@ -163,9 +163,9 @@ impl World {
     }
 
     /// The helper has written a step, or has failed to.
-    pub(super) fn room_made(&mut self, result: Result<(), RoomFailure>) -> Result<(), Violation> {
+    pub(super) fn space_made(&mut self, result: Result<(), SpaceFailure>) -> Result<(), Violation> {
         self.forget_unread();
-        let ended = self.with_disk(|disk, means| Some(disk.room_made(means, result)));
+        let ended = self.with_disk(|disk, means| Some(disk.space_made(means, result)));
         self.note("steps of growths");
         if let Some(disk) = &self.disk {
             self.superblock = disk.superblocks.newest().clone();
@@ -193,7 +193,7 @@ impl World {
 
     /// The replica is closed, whatever is under way, and opened again in a new process.
     pub(super) fn close(&mut self) -> Result<(), Violation> {
-        self.tell(|| "-- close".to_owned());
+        self.report(|| "-- close".to_owned());
         self.note(if self.queue.is_idle() { "closes" } else { "closes with operations under way" });
         let at_once = self.sabotage == Sabotage::CloseAtOnce;
         let mut stands_still = 0;
@@ -211,16 +211,16 @@ impl World {
             return Err(("I11", format!("it closes while there is something to do: {asked:?}")));
         }
         let (sender, receiver) = channel();
-        let tell = Box::new(move || {
+        let report = Box::new(move || {
             // It is awaited below.
             let _ = sender.send(());
         });
         if let Some(disk) = self.disk.take() {
-            disk.close(tell);
+            disk.close(report);
         }
         while let Some(task) = self.tasks.as_ref().and_then(|tasks| tasks.try_recv().ok()) {
-            if let Done::Closed { tell } = task() {
-                tell();
+            if let Done::Closed { report } = task() {
+                report();
             }
         }
         if receiver.try_recv() != Ok(()) {

@@ -45,7 +45,7 @@ impl World {
             if is_superblock && !self.is_whole(Copy::A) {
                 continue;
             }
-            self.tell(|| format!("-- the sector at byte {at} is lost"));
+            self.report(|| format!("-- the sector at byte {at} is lost"));
             self.device.state().lose(at / SECTOR);
         }
     }

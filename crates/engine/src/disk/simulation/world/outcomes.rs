@@ -8,26 +8,27 @@ impl World {
     /// One thing that is under way goes on.
     pub(super) fn advance(&mut self) -> Result<(), Violation> {
         self.advance_one()?;
-        self.hear_of_failed_flushes()
+        self.learn_of_failed_flushes()
     }
 
     /// The flush of somebody else on the same drive fails, and drops what this disk has written.
     pub(super) fn fail_elsewhere(&mut self) -> Result<(), Violation> {
         self.note("failed flushes of others");
-        self.tell(|| "-- a flush of another one fails".to_owned());
+        self.report(|| "-- a flush of another one fails".to_owned());
         self.device.state().flush_fails();
         self.device.state().drive.flush_failed();
-        self.hear_of_failed_flushes()
+        self.learn_of_failed_flushes()
     }
 
     /// A process that is killed takes with it what only it knew: so the core, which tells others,
     /// knows of each flush that has failed (W5).
-    fn hear_of_failed_flushes(&mut self) -> Result<(), Violation> {
-        let is_told = self.with_disk(|disk, _| disk.take_failed_flush().then_some(())).is_some();
-        if is_told && self.device.state().failures == 0 {
+    fn learn_of_failed_flushes(&mut self) -> Result<(), Violation> {
+        let is_reported =
+            self.with_disk(|disk, _| disk.take_failed_flush().then_some(())).is_some();
+        if is_reported && self.device.state().failures == 0 {
             return Err(("W5", "the core is told of a flush, and none has failed".to_owned()));
         }
-        if is_told && self.sabotage != Sabotage::TellNoFailures {
+        if is_reported && self.sabotage != Sabotage::TellNoFailures {
             self.note("flushes that failed unasked");
             self.distrusts = true;
         }
@@ -57,15 +58,15 @@ impl World {
         if let Some(ended) = ended {
             self.ended(ended)?;
         }
-        self.advance_room()
+        self.advance_space()
     }
 
     /// What waits for the end of others goes on.
-    fn advance_room(&mut self) -> Result<(), Violation> {
-        if self.sabotage == Sabotage::ForgetRoom {
+    fn advance_space(&mut self) -> Result<(), Violation> {
+        if self.sabotage == Sabotage::ForgetSpace {
             return Ok(());
         }
-        let ended = self.with_disk(|disk, means| Some(disk.advance_room(means)));
+        let ended = self.with_disk(|disk, means| Some(disk.advance_space(means)));
         self.all_ended(ended.unwrap_or_default())
     }
 
@@ -78,9 +79,9 @@ impl World {
                 if let Some(ended) = ended {
                     self.ended(ended)?;
                 }
-                self.advance_room()
+                self.advance_space()
             }
-            Some(Done::RoomMade { result, .. }) => self.room_made(result),
+            Some(Done::SpaceMade { result, .. }) => self.space_made(result),
             _ => Ok(()),
         }
     }
@@ -98,13 +99,13 @@ impl World {
 
     pub(super) fn ended(&mut self, ended: Ended) -> Result<(), Violation> {
         let Some(DiskTicket::Operation(OperationNumber(ticket))) = ended.ticket else {
-            self.tell(|| format!("of its own: {:?} {:?}", ended.outcome, ended.failed));
+            self.report(|| format!("of its own: {:?} {:?}", ended.outcome, ended.failed));
             return Ok(());
         };
         let Some(pending) = self.pending.remove(&ticket) else {
             return Err(("I11", format!("action {ticket} has ended twice")));
         };
-        self.tell(|| format!("{ticket}: {:?} {:?}", ended.outcome, ended.failed));
+        self.report(|| format!("{ticket}: {:?} {:?}", ended.outcome, ended.failed));
         match ended.outcome {
             Ok(outcome) => self.succeeded(pending, outcome),
             Err(error) => {

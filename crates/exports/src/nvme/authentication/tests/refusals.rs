@@ -72,14 +72,14 @@ fn who_has_another_key_is_refused() {
 #[test]
 fn a_response_is_for_one_conversation() {
     let vector = Vector::of(1, 0);
-    let heard = reply_of(&vector, false);
+    let received = reply_of(&vector, false);
     let mut later = vector.clone();
     later.s1 += 1;
     let mut other = vector.clone();
     other.c1[31] ^= 1;
     for vector in [&later, &other] {
         let mut machine = challenged(vector);
-        take(&mut machine, &heard);
+        take(&mut machine, &received);
         refused(&mut machine, vector.transaction, Fault::Key, 1);
     }
     // Another transaction with the same challenge; and the response that belongs to it.

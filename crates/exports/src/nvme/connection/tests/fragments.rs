@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Connection, Event, Slot, Status, Transfer};
+use super::super::{Connection, Event, Status, Tag, Transfer};
 use super::host::{Host, IN_CAPSULE, ON_REQUEST, SIZE, entry};
 use crate::nvme::command::{Entry, Fabrics};
 
@@ -18,8 +18,8 @@ struct Target {
 
 #[derive(Debug, PartialEq)]
 enum Record {
-    Command(Slot, Entry, Transfer),
-    Data(Slot, u32, Vec<u8>),
+    Command(Tag, Entry, Transfer),
+    Data(Tag, u32, Vec<u8>),
     Other(String),
 }
 
@@ -39,50 +39,50 @@ impl Target {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Command { slot, entry, transfer } => {
-                self.log.push(Record::Command(slot, entry, transfer));
-                self.command(slot, &entry, transfer);
+            Event::Command { tag, entry, transfer } => {
+                self.log.push(Record::Command(tag, entry, transfer));
+                self.command(tag, &entry, transfer);
             }
-            Event::Data { slot, offset, bytes } => {
+            Event::Data { tag, offset, bytes } => {
                 assert!(!bytes.is_empty());
                 match self.log.last_mut() {
                     Some(Record::Data(last, start, data))
-                        if *last == slot && *start as usize + data.len() == offset as usize =>
+                        if *last == tag && *start as usize + data.len() == offset as usize =>
                     {
                         data.extend_from_slice(bytes);
                     }
-                    _ => self.log.push(Record::Data(slot, offset, bytes.to_vec())),
+                    _ => self.log.push(Record::Data(tag, offset, bytes.to_vec())),
                 }
             }
             event => {
                 self.log.push(Record::Other(format!("{event:?}")));
-                if let Event::Received(slot) = event {
-                    self.received(slot);
+                if let Event::Received(tag) = event {
+                    self.received(tag);
                 }
             }
         }
     }
 
-    fn command(&mut self, slot: Slot, entry: &Entry, transfer: Transfer) {
+    fn command(&mut self, tag: Tag, entry: &Entry, transfer: Transfer) {
         let out = &mut self.out;
         match transfer {
             Transfer::OnRequest(length) => {
-                self.requested[slot.index()] = (0, length);
-                self.request(slot);
+                self.requested[tag.index()] = (0, length);
+                self.request(tag);
             }
             // Some are refused before their data is here.
             Transfer::InCapsule(_) if entry.identifier.is_multiple_of(5) => {
-                self.connection.answer(slot, Status::OutOfRange, 0, out).unwrap();
+                self.connection.answer(tag, Status::OutOfRange, 0, out).unwrap();
             }
-            Transfer::InCapsule(_) => self.requested[slot.index()] = (0, 0),
-            Transfer::None => self.connection.answer(slot, Status::Success, 0, out).unwrap(),
+            Transfer::InCapsule(_) => self.requested[tag.index()] = (0, 0),
+            Transfer::None => self.connection.answer(tag, Status::Success, 0, out).unwrap(),
             Transfer::ToHost(length) => {
                 let data = vec![7; length as usize];
                 let (mut before, mut after) = (Vec::new(), Vec::new());
-                self.connection.answer_with(slot, 0, &[&data], &mut before, &mut after).unwrap();
+                self.connection.answer_with(tag, 0, &[&data], &mut before, &mut after).unwrap();
                 // The data itself would make the record long.
                 before.append(&mut after);
-                self.log.push(Record::Data(slot, 0, before));
+                self.log.push(Record::Data(tag, 0, before));
             }
         }
         if entry.opcode == Fabrics::OPCODE {
@@ -91,19 +91,19 @@ impl Target {
     }
 
     /// Requests the next part, of at most 1 KiB.
-    fn request(&mut self, slot: Slot) {
-        let (done, all) = self.requested[slot.index()];
+    fn request(&mut self, tag: Tag) {
+        let (done, all) = self.requested[tag.index()];
         let part = (all - done).min(1024);
-        self.connection.request(slot, part, &mut self.out).unwrap();
-        self.requested[slot.index()].0 += part;
+        self.connection.request(tag, part, &mut self.out).unwrap();
+        self.requested[tag.index()].0 += part;
     }
 
-    fn received(&mut self, slot: Slot) {
-        let (done, all) = self.requested[slot.index()];
+    fn received(&mut self, tag: Tag) {
+        let (done, all) = self.requested[tag.index()];
         if done < all {
-            return self.request(slot);
+            return self.request(tag);
         }
-        self.connection.answer(slot, Status::Success, 0, &mut self.out).unwrap();
+        self.connection.answer(tag, Status::Success, 0, &mut self.out).unwrap();
     }
 }
 

@@ -109,9 +109,9 @@ pub fn open(host: &Host, without_flow_control: bool) -> Connection {
     let mut out = Vec::new();
     let bytes = [host.initialize(), host.connect()].concat();
     feed(&mut connection, &bytes, &mut out, |connection, event, out| {
-        if let Event::Received(slot) = event {
+        if let Event::Received(tag) = event {
             connection.connected(SIZE, without_flow_control).unwrap();
-            connection.answer(*slot, Status::Success, 0, out).unwrap();
+            connection.answer(*tag, Status::Success, 0, out).unwrap();
         }
     });
     connection

@@ -1,7 +1,7 @@
 //! What no host may send: each ends the connection, with the reason.
 
 use super::super::{
-    Connection, End, Event, FatalStatus, MAX_IN_CAPSULE, Malformed, NotExpected, Slot, Status,
+    Connection, End, Event, FatalStatus, MAX_IN_CAPSULE, Malformed, NotExpected, Status, Tag,
 };
 use super::host::{Host, IN_CAPSULE, ON_REQUEST, SIZE, entry, open};
 use super::{command, feed, only_event};
@@ -18,8 +18,8 @@ fn ends(connection: &mut Connection, bytes: &[u8], malformed: Malformed, quoted:
     // Nothing follows, whatever comes.
     out.clear();
     assert_eq!(connection.receive(&Host::default().flush(3), &mut out), (72, None));
-    assert_eq!(connection.request(Slot::of(0), 4, &mut out), Err(NotExpected));
-    assert_eq!(connection.answer(Slot::of(0), Status::Success, 0, &mut out), Err(NotExpected));
+    assert_eq!(connection.request(Tag::of(0), 4, &mut out), Err(NotExpected));
+    assert_eq!(connection.answer(Tag::of(0), Status::Success, 0, &mut out), Err(NotExpected));
     assert_eq!(connection.connected(2, false), Err(NotExpected));
     assert_eq!(out.len(), 0);
 }
@@ -59,8 +59,8 @@ fn more_commands_than_the_queue_has_entries_are_too_many() {
     let mut connection = open(&host, true);
     let mut out = Vec::new();
     for identifier in 0..SIZE as u16 {
-        let (slot, _) = command(&mut connection, &host.flush(identifier), &mut out);
-        assert_eq!(slot.index(), usize::from(identifier));
+        let (tag, _) = command(&mut connection, &host.flush(identifier), &mut out);
+        assert_eq!(tag.index(), usize::from(identifier));
     }
     ends(&mut connection, &host.flush(100), SEQUENCE, 72);
 }
@@ -109,10 +109,10 @@ fn data_is_what_was_requested() {
         let mut connection = open(&host, false);
         let mut out = Vec::new();
         let write = host.capsule(&entry(1, 4, ON_REQUEST, 4096), &[]);
-        let (slot, _) = command(&mut connection, &write, &mut out);
-        connection.request(slot, 1024, &mut out).unwrap();
+        let (tag, _) = command(&mut connection, &write, &mut out);
+        connection.request(tag, 1024, &mut out).unwrap();
         feed(&mut connection, &data(4, 0, 0, 1024, true), &mut out, |_, _, _| {});
-        connection.request(slot, 1024, &mut out).unwrap();
+        connection.request(tag, 1024, &mut out).unwrap();
         ends(&mut connection, &bytes, malformed, 24);
     }
 }
@@ -123,9 +123,9 @@ fn the_same_data_twice_is_refused() {
     let mut connection = open(&host, false);
     let mut out = Vec::new();
     let write = host.capsule(&entry(1, 4, ON_REQUEST, 4096), &[]);
-    let (slot, _) = command(&mut connection, &write, &mut out);
-    connection.request(slot, 4096, &mut out).unwrap();
-    let data = host.data(4, slot.tag(), 0, &[0; 512], false);
+    let (tag, _) = command(&mut connection, &write, &mut out);
+    connection.request(tag, 4096, &mut out).unwrap();
+    let data = host.data(4, tag.tag(), 0, &[0; 512], false);
     feed(&mut connection, &data, &mut out, |_, _, _| {});
     ends(&mut connection, &data, SEQUENCE, 24);
 }
@@ -136,8 +136,8 @@ fn data_that_nobody_requested_is_refused() {
     let mut connection = open(&host, false);
     let mut out = Vec::new();
     let write = host.capsule(&entry(1, 4, ON_REQUEST, 4096), &[]);
-    let (slot, _) = command(&mut connection, &write, &mut out);
-    ends(&mut connection, &host.data(4, slot.tag(), 0, &[0; 512], false), Malformed::field(10), 24);
+    let (tag, _) = command(&mut connection, &write, &mut out);
+    ends(&mut connection, &host.data(4, tag.tag(), 0, &[0; 512], false), Malformed::field(10), 24);
 }
 
 #[test]

@@ -2,8 +2,8 @@ use super::*;
 
 const ALL: u32 = 1 << 8 | 1 << 11 | 1 << 31;
 
-fn slot(index: u16) -> Slot {
-    Slot::of(index)
+fn tag(index: u16) -> Tag {
+    Tag::of(index)
 }
 
 fn events() -> Events {
@@ -19,7 +19,7 @@ fn answers(events: &mut Events) -> Vec<(usize, u64)> {
     answers
         .map(|answer| {
             assert_eq!(answer.status, Status::Success);
-            (answer.slot.index(), answer.result)
+            (answer.tag.index(), answer.result)
         })
         .collect()
 }
@@ -27,8 +27,8 @@ fn answers(events: &mut Events) -> Vec<(usize, u64)> {
 #[test]
 fn an_event_answers_the_oldest_command() {
     let mut events = events();
-    events.request(slot(5)).unwrap();
-    events.request(slot(3)).unwrap();
+    events.request(tag(5)).unwrap();
+    events.request(tag(3)).unwrap();
     assert_eq!(answers(&mut events), []);
     events.raise(Notice::Namespace);
     assert_eq!(answers(&mut events), [(5, 0x04_0002)]);
@@ -37,7 +37,7 @@ fn an_event_answers_the_oldest_command() {
     // One that finds no command waits for it.
     events.raise(Notice::Discovery);
     assert_eq!(answers(&mut events), []);
-    events.request(slot(1)).unwrap();
+    events.request(tag(1)).unwrap();
     assert_eq!(answers(&mut events), [(1, 0x70_f002)]);
 }
 
@@ -45,8 +45,8 @@ fn an_event_answers_the_oldest_command() {
 fn what_happens_to_reservations_is_reported_without_being_asked_for() {
     let mut events = Events::new(ALL);
     assert_eq!(events.configure(1 << 30), Err(Status::InvalidField), "it has no bit there");
-    events.request(slot(1)).unwrap();
-    events.request(slot(2)).unwrap();
+    events.request(tag(1)).unwrap();
+    events.request(tag(2)).unwrap();
     events.raise(Notice::Reservation);
     events.raise(Notice::Reservation);
     assert_eq!(answers(&mut events), [(1, 0x80_0006)]);
@@ -61,7 +61,7 @@ fn what_is_reported_is_not_repeated_until_its_page_is_read() {
     let mut events = events();
     events.raise(Notice::Path);
     for index in 0..3 {
-        events.request(slot(index)).unwrap();
+        events.request(tag(index)).unwrap();
         events.raise(Notice::Path);
     }
     assert_eq!(answers(&mut events), [(0, 0x0c_0302)]);
@@ -79,14 +79,14 @@ fn what_was_read_before_it_was_reported_is_not_reported() {
     let mut events = events();
     events.raise(Notice::Namespace);
     events.read(0x04);
-    events.request(slot(0)).unwrap();
+    events.request(tag(0)).unwrap();
     assert_eq!(answers(&mut events), []);
 }
 
 #[test]
 fn only_what_was_asked_for_is_reported() {
     let mut events = Events::new(ALL);
-    events.request(slot(0)).unwrap();
+    events.request(tag(0)).unwrap();
     events.raise(Notice::Namespace);
     events.configure(1 << 11).unwrap();
     events.raise(Notice::Namespace);
@@ -104,14 +104,14 @@ fn only_what_was_asked_for_is_reported() {
 fn few_commands_are_kept() {
     let mut events = events();
     for index in 0..4 {
-        assert_eq!(events.request(slot(index)), Ok(()));
+        assert_eq!(events.request(tag(index)), Ok(()));
     }
-    assert_eq!(events.request(slot(4)), Err(Status::EventLimit));
-    assert!(events.abort(slot(2)) && !events.abort(slot(2)) && !events.abort(slot(9)));
+    assert_eq!(events.request(tag(4)), Err(Status::EventLimit));
+    assert!(events.abort(tag(2)) && !events.abort(tag(2)) && !events.abort(tag(9)));
     let aborted =
-        |index| AdminAnswer { slot: slot(index), status: Status::AbortRequested, result: 0 };
+        |index| AdminAnswer { tag: tag(index), status: Status::AbortRequested, result: 0 };
     assert_eq!(events.take_answers(), [aborted(2)]);
-    assert_eq!(events.request(slot(4)), Ok(()));
+    assert_eq!(events.request(tag(4)), Ok(()));
     events.reset();
     assert_eq!(events.take_answers(), [0, 1, 3, 4].map(aborted));
     assert_eq!((events.configuration(), events.take_answers()), (0, vec![]));

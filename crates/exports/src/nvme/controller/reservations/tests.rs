@@ -100,7 +100,7 @@ fn the_volume_says_whether_reservations_persist() {
     bench.controller.persisted(2, Status::Success);
     bench.controller.persisted(1, Status::InternalPath);
     bench.controller.persisted(1, Status::Success);
-    let answer = |slot, status| AdminAnswer { slot: Slot::of(slot), status, result: 0 };
+    let answer = |tag, status| AdminAnswer { tag: Tag::of(tag), status, result: 0 };
     let expected = [answer(4, Status::Success), answer(3, Status::InternalPath)];
     assert_eq!(bench.controller.take_answers(), expected);
     // A reset ends those that are left, and what is said of them then is said of nothing.

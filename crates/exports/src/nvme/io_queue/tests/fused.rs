@@ -339,8 +339,8 @@ fn the_first_half_is_answered_first() {
 #[test]
 fn a_second_half_with_the_lower_slot_is_answered_second() {
     let has_lower = |bench: &Bench| {
-        let slot = |identifier| bench.front_end.queue.connection.find(identifier).unwrap().index();
-        slot(4) < slot(3)
+        let tag = |identifier| bench.front_end.queue.connection.find(identifier).unwrap().index();
+        tag(4) < tag(3)
     };
     let of_both = |status| [(3, status), (4, status)];
     let mut bench = Bench::new(1 << 20);

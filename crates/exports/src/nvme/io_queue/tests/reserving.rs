@@ -36,7 +36,7 @@ impl Bench {
     fn answer_asked(&mut self, answer: Result<Vec<u8>, Status>) {
         let (number, _) = self.asked.try_recv().unwrap();
         self.reservations.answer(number, answer);
-        self.event(FrontendEvent::Told { what: RESERVATIONS_ANSWERED });
+        self.event(FrontendEvent::Reported { what: RESERVATIONS_ANSWERED });
     }
 
     /// A queue whose host has registered, which is under way.
@@ -69,10 +69,10 @@ fn each_command_is_asked_with_its_keys_and_answered() {
         // Answered in another order, all at once.
         bench.reservations.answer(asked[2].0, Err(Status::ReservationConflict));
         bench.reservations.answer(asked[0].0, Ok(Vec::new()));
-        bench.event(FrontendEvent::Told { what: RESERVATIONS_ANSWERED });
+        bench.event(FrontendEvent::Reported { what: RESERVATIONS_ANSWERED });
         assert_eq!(bench.answers(), [(5, Status::ReservationConflict), (3, Status::Success)]);
         bench.reservations.answer(asked[1].0, Err(Status::InvalidField));
-        bench.event(FrontendEvent::Told { what: RESERVATIONS_ANSWERED });
+        bench.event(FrontendEvent::Reported { what: RESERVATIONS_ANSWERED });
         assert_eq!(bench.answers(), [(4, Status::InvalidField)]);
         assert!(bench.submitted.is_empty(), "the volume has nothing to do with it");
     }
@@ -159,7 +159,7 @@ fn a_queue_ends_when_its_reservations_are_answered() {
 
     // In the other order; and the host is gone.
     let mut bench = Bench::registering();
-    bench.event(FrontendEvent::Told { what: CLOSED });
+    bench.event(FrontendEvent::Reported { what: CLOSED });
     bench.answer_asked(Ok(Vec::new()));
     assert!(bench.ended.is_none(), "the volume may have something");
     bench.drained();

@@ -125,7 +125,7 @@ impl Beta {
             true => Request::Heartbeat { node: BETA.to_string() },
             false => Self::registration(),
         };
-        let answer = coordinator.hear(&self.caller, request);
+        let answer = coordinator.handle(&self.caller, request);
         self.is_registered = answer.is_ok();
         self.is_registered
     }
@@ -154,7 +154,7 @@ fn no_node_dies_while_nothing_new_fits_on_the_disk_of_the_database() {
     assert!(beta.speak(&coordinator));
     let takeover = taken_over(&coordinator);
     disk.refuse_changes();
-    let (mut told, mut answered) = (0, 0);
+    let (mut reported, mut answered) = (0, 0);
     for second in (0..=EXPIRY.as_secs()).step_by(LOOK as usize) {
         coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
         // Somebody wants what can't be committed.
@@ -163,14 +163,14 @@ fn no_node_dies_while_nothing_new_fits_on_the_disk_of_the_database() {
             let draft = Request::Draft { node, incarnation: 1, volume };
             coordinator.answer(draft).unwrap_err();
         }
-        told += u64::from(beta.speak(&coordinator));
+        reported += u64::from(beta.speak(&coordinator));
         answered += u64::from(coordinator.answer(Request::Nodes).is_ok());
         let _ = own_beat(&coordinator);
         std::thread::sleep(PAUSE / 3);
     }
     let looks = EXPIRY.as_secs() / LOOK;
     assert!(answered > looks / 4, "{answered} of {looks} questions were answered");
-    assert!(told > looks / 4, "beta was answered {told} times of {looks}");
+    assert!(reported > looks / 4, "beta was answered {reported} times of {looks}");
     disk.free();
     std::thread::sleep(PAUSE);
     let swap = || swap(&coordinator, ALPHA, &takeover);
@@ -196,7 +196,7 @@ fn a_node_that_was_started_again_does_not_die_while_commits_fail() {
     let start = StartId { counter: 2, incarnation: Incarnation(2) };
     let caller = Caller { start: Some(start), ..beta.caller.clone() };
     let record = NodeRecord { counter: 2, incarnation: 2, ..node(BETA, "beta") };
-    let register = || coordinator.hear(&caller, Request::Register(follows_1(record.clone())));
+    let register = || coordinator.handle(&caller, Request::Register(follows_1(record.clone())));
     for _ in 0..=EXPIRY.as_secs() / LOOK {
         coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
         register().unwrap_err();
@@ -217,25 +217,25 @@ fn who_speaks_while_nothing_can_be_read_is_heard() {
     let coordinator = on(&disk);
     let mut beta = Beta::new();
     assert!(beta.speak(&coordinator));
-    let heard = || {
+    let answer = || {
         let memory = coordinator.inner.memory.lock().unwrap();
         memory.liveness.last_seen(&BETA.to_string()).unwrap().steady
     };
     disk.fail_always();
     coordinator.inner.store.open_anew();
     for _ in 0..3 {
-        let before = heard();
+        let before = answer();
         coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
         assert!(!beta.speak(&coordinator));
-        assert!(heard() >= before + Duration::from_secs(LOOK));
+        assert!(answer() >= before + Duration::from_secs(LOOK));
     }
     // Another one that speaks in its name proves nothing.
     let other = StartId { counter: 2, incarnation: Incarnation(2) };
     let other = Caller { start: Some(other), ..beta.caller.clone() };
-    let before = heard();
+    let before = answer();
     coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
-    coordinator.hear(&other, Request::Heartbeat { node: BETA.to_string() }).unwrap_err();
-    assert_eq!(heard(), before);
+    coordinator.handle(&other, Request::Heartbeat { node: BETA.to_string() }).unwrap_err();
+    assert_eq!(answer(), before);
 }
 
 /// A node does so after each heartbeat that was not answered.
@@ -248,13 +248,13 @@ fn who_registers_again_as_it_was_commits_nothing() {
     let before = coordinator.inner.store.changes();
     disk.fail_always();
     for _ in 0..2 {
-        let answer = coordinator.hear(&beta.caller, Beta::registration());
+        let answer = coordinator.handle(&beta.caller, Beta::registration());
         assert!(matches!(answer, Ok(Answer::Registered { .. })), "{answer:?}");
     }
     assert_eq!(coordinator.inner.store.changes(), before);
     disk.heal();
     let moved = NodeRecord { counter: 1, addresses: vec!["unix:/y".into()], ..node(BETA, "beta") };
-    coordinator.hear(&beta.caller, Request::Register(moved.into())).unwrap();
+    coordinator.handle(&beta.caller, Request::Register(moved.into())).unwrap();
     assert_ne!(coordinator.inner.store.changes(), before);
 }
 

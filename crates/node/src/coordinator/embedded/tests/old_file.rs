@@ -106,7 +106,7 @@ fn a_database_of_the_software_before_is_read_and_written_in_its_form() {
     // A copy of beta's state directory was found then.
     let start = NodeRecord { incarnation: 77, counter: 9, ..node(BETA, "beta") };
     let caller = Caller { node: BETA, name: "beta".into(), start: None, at: "copy".into() };
-    let copy = coordinator.hear(&caller, Request::Register(start.into())).unwrap();
+    let copy = coordinator.handle(&caller, Request::Register(start.into())).unwrap();
     assert!(matches!(copy, Answer::Copy { .. }), "{copy:?}");
 
     swap(&coordinator, ALPHA, &view.successor());

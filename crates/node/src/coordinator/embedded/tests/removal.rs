@@ -16,7 +16,7 @@ fn a_removed_node_is_refused_for_good_and_its_name_is_free() {
     let coordinator = open(dir.path(), Duration::from_secs(10));
     coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
     let register = || Request::Register(node(BETA, "beta").into());
-    coordinator.hear(&caller(BETA), register()).unwrap();
+    coordinator.handle(&caller(BETA), register()).unwrap();
     assert!(matches!(remove(&coordinator, NodeId(9)), Answer::NotRegistered));
     assert!(matches!(remove(&coordinator, ALPHA), Answer::NodeInUse { .. }));
     assert!(matches!(remove(&coordinator, BETA), Answer::Done));
@@ -25,7 +25,7 @@ fn a_removed_node_is_refused_for_good_and_its_name_is_free() {
     let coordinator = open(dir.path(), Duration::from_secs(10));
     let beat = Request::Heartbeat { node: BETA.to_string() };
     for request in [register(), beat, Request::Nodes, Request::Volumes] {
-        let answer = coordinator.hear(&caller(BETA), request).unwrap();
+        let answer = coordinator.handle(&caller(BETA), request).unwrap();
         let Answer::NodeRemoved { why } = answer else { panic!("{answer:?}") };
         assert!(why.contains("beta") && why.contains("was removed from the cluster on"), "{why}");
     }
@@ -36,7 +36,7 @@ fn a_removed_node_is_refused_for_good_and_its_name_is_free() {
     };
     assert_eq!((all.len(), all[0].name.as_str()), (1, "beta"));
     let other = Request::Register(node(NodeId(3), "beta").into());
-    let answer = coordinator.hear(&caller(NodeId(3)), other).unwrap();
+    let answer = coordinator.handle(&caller(NodeId(3)), other).unwrap();
     assert!(matches!(answer, Answer::Registered { .. }), "{answer:?}");
 }
 
@@ -133,7 +133,7 @@ fn store_large(coordinator: &Embedded, volumes: u32) {
 fn a_node_is_removed_whatever_is_stored_with_the_volumes_that_were_meant_for_it() {
     let dir = tempfile::tempdir().unwrap();
     let coordinator = open(dir.path(), EXPIRY);
-    coordinator.hear(&caller(BETA), Request::Register(node(BETA, "beta").into())).unwrap();
+    coordinator.handle(&caller(BETA), Request::Register(node(BETA, "beta").into())).unwrap();
     store_large(&coordinator, 5);
     assert!(matches!(remove(&coordinator, BETA), Answer::Done));
 }

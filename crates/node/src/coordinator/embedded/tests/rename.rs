@@ -108,8 +108,8 @@ fn a_volume_that_is_attached_or_meant_to_be_keeps_its_name() {
     let id = &web.record.id;
     let used_on = |nodes: &[NodeId]| {
         let answer = rename(&coordinator, id, "shop");
-        let Answer::UsedOn { nodes: told } = answer else { panic!("{answer:?}") };
-        assert_eq!(told, nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let Answer::UsedOn { nodes: reported } = answer else { panic!("{answer:?}") };
+        assert_eq!(reported, nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
     };
     let mut attached = view.successor();
     attached.primaries =

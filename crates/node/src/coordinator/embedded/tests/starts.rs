@@ -16,7 +16,7 @@ fn caller(number: u64) -> Caller {
 fn register(coordinator: &Embedded, number: u64, lineage: Lineage) -> Answer {
     let node = NodeRecord { incarnation: number, counter: number, ..node(BETA, "beta") };
     let registration = Registration { node, lineage, is_chosen: false };
-    coordinator.hear(&caller(number), Request::Register(registration)).unwrap()
+    coordinator.handle(&caller(number), Request::Register(registration)).unwrap()
 }
 
 fn after(before: u64, before_ended: bool) -> Lineage {
@@ -25,7 +25,7 @@ fn after(before: u64, before_ended: bool) -> Lineage {
 
 fn beat(coordinator: &Embedded, number: u64) -> Answer {
     let request = Request::Heartbeat { node: BETA.to_string() };
-    coordinator.hear(&caller(number), request).unwrap()
+    coordinator.handle(&caller(number), request).unwrap()
 }
 
 fn is_admitted(answer: &Answer) -> bool {
@@ -50,7 +50,7 @@ fn a_goodbye_or_a_proof_ends_the_wait() {
     register(&coordinator, 1, Lineage::default());
     assert!(is_admitted(&register(&coordinator, 2, after(1, true))));
     let goodbye = Request::Goodbye { node: BETA.to_string(), incarnation: 2 };
-    coordinator.hear(&caller(2), goodbye).unwrap();
+    coordinator.handle(&caller(2), goodbye).unwrap();
     assert!(is_admitted(&register(&coordinator, 3, after(2, false))));
 }
 
@@ -63,7 +63,7 @@ fn only_the_present_start_changes_anything() {
         let (stored, _) = volume(&coordinator, "web");
         let (node, volume) = (BETA.to_string(), stored.record.id);
         let request = Request::Draft { node, incarnation: number, volume };
-        coordinator.hear(&caller(number), request).unwrap()
+        coordinator.handle(&caller(number), request).unwrap()
     };
     assert!(matches!(draft(1), Answer::Done));
     assert!(matches!(draft(2), Answer::NotRegistered));
@@ -71,10 +71,10 @@ fn only_the_present_start_changes_anything() {
     assert!(matches!(draft(2), Answer::Done));
     assert!(matches!(draft(1), Answer::Superseded { at } if at == "machine-2"));
     // Whoever asks may read.
-    assert!(matches!(coordinator.hear(&caller(1), Request::Nodes).unwrap(), Answer::Nodes(_)));
+    assert!(matches!(coordinator.handle(&caller(1), Request::Nodes).unwrap(), Answer::Nodes(_)));
     let stranger = Caller { node: NodeId(9), ..caller(1) };
     let request = Request::GiveUp { volume: "x".into() };
-    assert!(matches!(coordinator.hear(&stranger, request).unwrap(), Answer::NotRegistered));
+    assert!(matches!(coordinator.handle(&stranger, request).unwrap(), Answer::NotRegistered));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_copy_is_refused_also_after_the_originals_silence_and_a_restart_of_the_coord
     // An operator chooses it.
     let node = NodeRecord { incarnation: 3, counter: 3, ..node(BETA, "beta") };
     let chosen = Registration { node, lineage: again, is_chosen: true };
-    let answer = coordinator.hear(&caller(3), Request::Register(chosen)).unwrap();
+    let answer = coordinator.handle(&caller(3), Request::Register(chosen)).unwrap();
     assert!(is_admitted(&answer));
 }
 
@@ -125,7 +125,7 @@ fn the_node_of_the_coordinator_never_waits_and_a_copy_of_it_does() {
     assert!(is_admitted(&own(1)));
     assert!(is_admitted(&own(2)));
     let copy = Caller { node: ALPHA, name: "alpha".into(), ..caller(3) };
-    let answer = coordinator.hear(&copy, Request::Register(start(3).into())).unwrap();
+    let answer = coordinator.handle(&copy, Request::Register(start(3).into())).unwrap();
     assert!(matches!(answer, Answer::Waits { .. }));
 }
 
@@ -135,14 +135,14 @@ fn a_node_of_older_software_is_replaced_after_its_silence() {
     let coordinator = open(dir.path(), EXPIRY);
     let old = Caller { node: BETA, name: "beta".into(), start: None, at: "old".into() };
     let request = Request::Register(NodeRecord { incarnation: 77, ..node(BETA, "beta") }.into());
-    assert!(is_admitted(&coordinator.hear(&old, request).unwrap()));
+    assert!(is_admitted(&coordinator.handle(&old, request).unwrap()));
     let request = Request::Heartbeat { node: BETA.to_string() };
-    assert!(matches!(coordinator.hear(&old, request).unwrap(), Answer::Heard { .. }));
+    assert!(matches!(coordinator.handle(&old, request).unwrap(), Answer::Heard { .. }));
     assert!(matches!(register(&coordinator, 1, Lineage::default()), Answer::Waits { .. }));
     pass(&coordinator, EXPIRY.as_secs());
     assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
     let request = Request::Heartbeat { node: BETA.to_string() };
-    assert!(matches!(coordinator.hear(&old, request).unwrap(), Answer::NotRegistered));
+    assert!(matches!(coordinator.handle(&old, request).unwrap(), Answer::NotRegistered));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_superseded_start_commits_no_view() {
         in_passing: false,
         wish: None,
     };
-    let answer = coordinator.hear(&caller(1), request).unwrap();
+    let answer = coordinator.handle(&caller(1), request).unwrap();
     assert!(matches!(answer, Answer::Superseded { .. }));
     assert!(matches!(swap(&coordinator, BETA, &next), Answer::Done));
 }
@@ -176,7 +176,7 @@ fn nobody_speaks_for_another_node() {
     let gamma = NodeId(3);
     let foreign = Caller { node: gamma, name: "gamma".into(), start: None, at: "elsewhere".into() };
     let own = Request::Register(node(gamma, "gamma").into());
-    assert!(is_admitted(&coordinator.hear(&foreign, own).unwrap()));
+    assert!(is_admitted(&coordinator.handle(&foreign, own).unwrap()));
     pass(&coordinator, EXPIRY.as_secs());
     let (stored, view) = volume(&coordinator, "web");
     let volume = stored.record.id.clone();
@@ -196,7 +196,7 @@ fn nobody_speaks_for_another_node() {
         Request::Register(node(BETA, "beta").into()),
     ];
     for request in requests {
-        let answer = coordinator.hear(&foreign, request.clone()).unwrap();
+        let answer = coordinator.handle(&foreign, request.clone()).unwrap();
         assert!(matches!(answer, Answer::NotRegistered), "{request:?}: {answer:?}");
     }
     let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
@@ -204,7 +204,7 @@ fn nobody_speaks_for_another_node() {
     assert!(!beta.alive, "it is silent");
     // A start does not register as another one of its node.
     let later = NodeRecord { incarnation: 9, counter: 9, ..node(BETA, "beta") };
-    let answer = coordinator.hear(&caller(1), Request::Register(later.into())).unwrap();
+    let answer = coordinator.handle(&caller(1), Request::Register(later.into())).unwrap();
     assert!(matches!(answer, Answer::NotRegistered), "{answer:?}");
 }
 
@@ -243,7 +243,7 @@ fn no_member_takes_another_name_than_it_has_proved() {
     let coordinator = open(dir.path(), EXPIRY);
     assert!(is_admitted(&register(&coordinator, 1, Lineage::default())));
     let other = NodeRecord { incarnation: 1, counter: 1, ..node(BETA, "db1") };
-    let answer = coordinator.hear(&caller(1), Request::Register(other.into())).unwrap();
+    let answer = coordinator.handle(&caller(1), Request::Register(other.into())).unwrap();
     assert!(matches!(answer, Answer::NotRegistered), "{answer:?}");
     let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
     assert_eq!(nodes[0].node.name, "beta");

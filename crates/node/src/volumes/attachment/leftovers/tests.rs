@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn what_is_told_of_a_dead_device_is_who_uses_it_and_what_to_do() {
     let users = ["mounted at /srv/music".to_owned()];
-    let told = sentence("n1", Path::new("/dev/loop3"), &users);
+    let reported = sentence("n1", Path::new("/dev/loop3"), &users);
     assert_eq!(
-        told,
+        reported,
         "device /dev/loop3 on node n1 gives errors, as the volume was taken away from it, and is in use still (mounted at /srv/music): unmount or close it"
     );
 }
@@ -21,7 +21,7 @@ fn a_device_that_nobody_uses_any_more_is_forgotten() {
     leftovers.note("music", &used);
     leftovers.note("music", &used);
     assert_eq!(lock(&leftovers.0).len(), 1);
-    assert_eq!(leftovers.told("n1"), []);
+    assert_eq!(leftovers.reported("n1"), []);
     assert!(lock(&leftovers.0).is_empty());
 }
 

@@ -131,7 +131,7 @@ pub(super) struct Attachment {
     seen: Seen,
     established: Option<Shown>,
     /// Why it is not shown so, as a sentence.
-    lacks: String,
+    unshown_reason: String,
     /// Who takes away what served it.
     clearing: Option<TurnId>,
     replaced: Option<Point>,
@@ -167,7 +167,7 @@ impl Attachment {
             purpose,
             seen: Seen::NEW,
             established: None,
-            lacks: String::new(),
+            unshown_reason: String::new(),
             clearing: None,
             replaced: None,
         }
@@ -374,23 +374,23 @@ impl Attachment {
 
     /// What it is not shown by, though it is meant to be. `None`: it is attached, and shown as it
     /// is meant to be; or it is not attached.
-    pub(super) fn lacking(&self) -> Option<Shown> {
+    pub(super) fn unshown(&self) -> Option<Shown> {
         let meant = self.established.as_ref().filter(|_| self.phase() == Phase::Attached)?;
         let device = meant.device && self.seen.device.is_none();
         let nbd = meant.nbd.clone().filter(|_| self.seen.nbd.is_none());
         let nvme = meant.nvme.clone().filter(|_| self.seen.nvme.is_none());
-        let lacks = device || nbd.is_some() || nvme.is_some();
-        lacks.then_some(Shown { device, nbd, nvme, mount: None })
+        let unshown_reason = device || nbd.is_some() || nvme.is_some();
+        unshown_reason.then_some(Shown { device, nbd, nvme, mount: None })
     }
 
     /// Why it lacks that, as a sentence.
-    pub(super) fn why_lacking(&self) -> &str {
-        &self.lacks
+    pub(super) fn why_unshown(&self) -> &str {
+        &self.unshown_reason
     }
 
     /// The same, to be changed.
-    pub(super) const fn why_lacking_mut(&mut self) -> &mut String {
-        &mut self.lacks
+    pub(super) const fn why_unshown_mut(&mut self) -> &mut String {
+        &mut self.unshown_reason
     }
 
     /// How it is attached again, if it stays attached.

@@ -117,9 +117,9 @@ fn what_is_let_go_of_before_it_is_attached_ends() {
         machine.made(ONE, true);
         outputs.extend(machine.advance());
         assert_eq!(phase(&machine), Some(Phase::Detaching), "{cut}");
-        assert!(outputs.contains(&Output::End) && outputs.contains(&Output::Tell), "{cut}");
+        assert!(outputs.contains(&Output::End) && outputs.contains(&Output::Report), "{cut}");
         assert_eq!(outputs.iter().filter(|output| **output == Output::End).count(), 1, "{cut}");
-        assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
+        assert_eq!(machine.take_kept(), Kept { remembered: None, unreported: true });
     }
 }
 
@@ -164,7 +164,7 @@ fn a_detach_that_is_cut_off_goes_on() {
     let turn = granted(&mut machine);
     machine.withdraw(ONE);
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::End, Output::Tell]);
+    assert_eq!(machine.advance(), [Output::End, Output::Report]);
     assert_eq!(machine.news(), Some(None), "nobody waits until its last view says it");
     machine.ended(ONE, EndReason::DetachedUnclean, "why");
     let outputs = machine.advance();
@@ -200,7 +200,7 @@ fn a_clearing_that_is_cut_off_is_not_begun_again() {
     let outputs = machine.advance();
     let [Output::Clear(turn)] = outputs[..] else { panic!("{outputs:?}") };
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     assert_eq!(phase(&machine), None);
 }
 
@@ -215,9 +215,9 @@ fn a_volume_that_lost_writes_is_not_attached_again_by_itself() {
     let [Output::Clear(turn)] = outputs[..] else { panic!("{outputs:?}") };
     machine.cleared();
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     assert_eq!(machine.news(), Some(None), "nor by the next daemon");
-    assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
+    assert_eq!(machine.take_kept(), Kept { remembered: None, unreported: true });
 }
 
 #[test]
@@ -252,10 +252,10 @@ fn who_is_evicted_comes_back_and_nobody_else() {
     assert!(!machine.next_try());
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::Save]);
-    for (end, tells) in [(EndReason::Fenced, true), (EndReason::Detached, false)] {
+    for (end, reports) in [(EndReason::Fenced, true), (EndReason::Detached, false)] {
         let mut machine = attached();
         assert!(!machine.ended(ONE, end, "why"));
-        assert_eq!(machine.is_untold(), tells, "{end:?}");
+        assert_eq!(machine.is_unreported(), reports, "{end:?}");
         assert!(machine.awaited().is_none());
     }
     let (mut machine, _) = serving();
@@ -274,7 +274,7 @@ fn who_is_evicted_while_somebody_detaches_it_does_not_come_back() {
     machine.withdraw(ONE);
     machine.cleared();
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     assert_eq!((machine.next_try(), machine.news()), (false, Some(None)));
     // Nor if what served it was taken away before.
     let mut machine = attached();
@@ -282,13 +282,13 @@ fn who_is_evicted_while_somebody_detaches_it_does_not_come_back() {
     machine.advance();
     machine.cleared();
     machine.withdraw(ONE);
-    assert!(machine.awaited().is_none() && machine.is_untold());
+    assert!(machine.awaited().is_none() && machine.is_unreported());
     // The daemon's end is no detach.
     let mut machine = attached();
     machine.ended(ONE, EndReason::Evicted, "nobody heard it");
     machine.close();
     machine.withdraw(ONE);
-    assert!(machine.awaited().is_some() && !machine.is_untold());
+    assert!(machine.awaited().is_some() && !machine.is_unreported());
 }
 
 #[test]
@@ -300,19 +300,19 @@ fn what_cannot_be_shown_is_not_remembered() {
     assert_eq!(machine.take_kept(), Kept::default(), "not before it is attached");
     assert_eq!(machine.wish(true), Wish::Here(BY_NBD));
     assert!(machine.establish(ONE), "its export could not be made");
-    assert!(machine.is_untold(), "the view's swap has said otherwise");
+    assert!(machine.is_unreported(), "the view's swap has said otherwise");
     assert_eq!(machine.news(), Some(Some(NOT_SHOWN)));
     assert_eq!(machine.take_kept().remembered, Some(wanted(1, NOT_SHOWN)));
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell]);
-    assert!(machine.next_telling());
-    machine.told();
-    assert!(!machine.next_telling());
+    assert_eq!(machine.advance(), [Output::Report]);
+    assert!(machine.next_reporting());
+    machine.reported();
+    assert!(!machine.next_reporting());
     assert_eq!(machine.wish(true), Wish::Here(NOT_SHOWN));
 }
 
 /// One that serves again after a restart, with neither its device nor its export.
-fn lacking() -> (Lifecycle, TurnId) {
+fn unshown() -> (Lifecycle, TurnId) {
     const BOTH: Shown = Shown { device: true, nbd: Some(NBD), nvme: None, mount: None };
     let mut machine = Lifecycle::new(VOLUME);
     machine.await_again(wanted(0, BOTH), "restarted");
@@ -322,37 +322,37 @@ fn lacking() -> (Lifecycle, TurnId) {
     machine.open(ONE, "web", Purpose::Use(BOTH)).unwrap();
     machine.made(ONE, true);
     machine.serves(ONE, None);
-    assert!(machine.establish_lacking(ONE, "the path is taken"));
-    assert!(!machine.is_untold(), "the view's swap has said so");
+    assert!(machine.establish_unshown(ONE, "the path is taken"));
+    assert!(!machine.is_unreported(), "the view's swap has said so");
     assert_eq!(machine.take_kept().remembered, Some(wanted(1, BOTH)), "nothing is forgotten");
     (machine, turn)
 }
 
 #[test]
 fn what_cannot_be_shown_again_is_tried_until_it_is() {
-    let (mut machine, turn) = lacking();
+    let (mut machine, turn) = unshown();
     let why = "the path is taken".to_owned();
     let missing = Shown { device: true, nbd: Some(NBD), nvme: None, mount: None };
-    assert_eq!(machine.lacking(), Some(Lacking { missing, why }));
+    assert_eq!(machine.unshown(), Some(Unshown { missing, why }));
     assert!(machine.next_try() && machine.awaited().is_none());
     assert!(!machine.waits_for("the path is taken") && machine.waits_for("a mount"));
     let device = Device { path: "/dev/it".into(), kind: "loop".into() };
     machine.device(ONE, device, AskedBy::Before);
-    assert_eq!(machine.lacking().unwrap().missing, BY_NBD, "it is still to be exported");
-    assert_eq!(machine.lacking().unwrap().why, "a mount");
+    assert_eq!(machine.unshown().unwrap().missing, BY_NBD, "it is still to be exported");
+    assert_eq!(machine.unshown().unwrap().why, "a mount");
     assert!(machine.next_try());
     machine.export(ONE, Some(NBD));
-    assert!(machine.lacking().is_none() && !machine.next_try());
+    assert!(machine.unshown().is_none() && !machine.next_try());
     machine.let_go(turn);
     assert_eq!(machine.advance(), [], "all is as it was saved and told");
 }
 
 #[test]
 fn what_is_missing_is_given_up_by_whoever_ends_it() {
-    let (mut machine, turn) = lacking();
+    let (mut machine, turn) = unshown();
     machine.export(ONE, None);
     assert_eq!(
-        machine.lacking().unwrap().missing,
+        machine.unshown().unwrap().missing,
         Shown { device: true, nbd: None, nvme: None, mount: None }
     );
     assert_eq!(
@@ -360,7 +360,7 @@ fn what_is_missing_is_given_up_by_whoever_ends_it() {
         Some(Some(Shown { device: true, nbd: None, nvme: None, mount: None }))
     );
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     let turn = granted(&mut machine);
     machine.withdraw(ONE);
     assert!(!machine.next_try(), "it is detached");
@@ -370,12 +370,12 @@ fn what_is_missing_is_given_up_by_whoever_ends_it() {
     machine.let_go(turn);
     assert_eq!(machine.take_kept().remembered, None);
     // The daemon's end gives nothing up; nor does an eviction.
-    let (mut machine, turn) = lacking();
+    let (mut machine, turn) = unshown();
     machine.let_go(turn);
     assert_eq!(machine.advance(), [], "the task that attached it goes on");
     assert!(machine.ended(ONE, EndReason::Evicted, "nobody heard it"));
     assert_eq!(machine.awaited().unwrap().how.nbd, Some(NBD));
-    let (mut machine, _turn) = lacking();
+    let (mut machine, _turn) = unshown();
     machine.close();
     assert!(!machine.next_try());
     assert_eq!(machine.take_kept().remembered.unwrap().nbd, Some(NBD));
@@ -395,11 +395,11 @@ fn hosts_of_nvme_are_known_from_the_restart_until_the_detach() {
     machine.made(ONE, true);
     machine.serves(ONE, None);
     machine.export(ONE, Some(NBD));
-    assert!(machine.establish_lacking(ONE, "no address"));
+    assert!(machine.establish_unshown(ONE, "no address"));
     assert_eq!(machine.nvme_hosts(), Some(nvme.hosts.clone()), "it is missing");
-    assert_eq!(machine.lacking().unwrap().missing, Shown { nvme: Some(nvme.clone()), ..NOT_SHOWN });
+    assert_eq!(machine.unshown().unwrap().missing, Shown { nvme: Some(nvme.clone()), ..NOT_SHOWN });
     machine.export_nvme(ONE, Some(nvme.clone()));
-    assert_eq!(machine.lacking(), None);
+    assert_eq!(machine.unshown(), None);
     assert_eq!(machine.take_kept().remembered, Some(wanted(1, both)));
     machine.let_go(turn);
     let mut ends = machine;
@@ -420,7 +420,7 @@ fn a_change_of_what_is_shown_is_told() {
     let mut machine = attached();
     let turn = granted(&mut machine);
     machine.export(ONE, Some(NBD));
-    assert!(!machine.is_untold(), "as before");
+    assert!(!machine.is_unreported(), "as before");
     let device = Device { path: "/dev/it".into(), kind: "loop".into() };
     machine.device(ONE, device, AskedBy::Before);
     assert_eq!(
@@ -428,7 +428,7 @@ fn a_change_of_what_is_shown_is_told() {
         Some(Some(Shown { device: true, nbd: Some(NBD), nvme: None, mount: None }))
     );
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     assert_eq!(machine.advance(), [], "both are begun");
     machine.withdraw(ONE);
     assert_eq!(machine.seen().unwrap().device(), None);
@@ -445,7 +445,7 @@ fn what_is_attached_in_passing_leaves_nothing_behind() {
     machine.let_go(turn);
     assert_eq!(machine.advance(), [Output::End]);
     machine.ended(ONE, EndReason::DetachedUnclean, "why");
-    assert!(!machine.is_untold());
+    assert!(!machine.is_unreported());
 }
 
 #[test]
@@ -472,8 +472,8 @@ fn what_is_given_up_is_told_also_by_the_next_daemon() {
     let turn = granted(&mut machine);
     assert!(machine.unwant() && !machine.unwant());
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
-    assert_eq!(machine.take_kept(), Kept { remembered: None, untold: true });
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
+    assert_eq!(machine.take_kept(), Kept { remembered: None, unreported: true });
     assert!(!machine.next_try());
     assert!(!machine.is_idle());
 }
@@ -486,15 +486,15 @@ fn what_somebody_does_keeps_it_from_being_forgotten() {
     assert!(!machine.is_idle(), "the coordinator is to be told");
     machine.advance();
     machine.take_kept();
-    machine.told();
+    machine.reported();
     machine.take_kept();
     assert!(!machine.is_idle(), "somebody tells it");
-    assert!(!machine.next_telling());
+    assert!(!machine.next_reporting());
     assert!(machine.is_idle());
     machine.await_again(wanted(1, BY_NBD), "restarted");
     machine.advance();
     assert!(machine.unwant());
-    machine.told();
+    machine.reported();
     machine.take_kept();
     assert!(!machine.is_idle(), "somebody tries");
     assert!(!machine.next_try());
@@ -525,7 +525,7 @@ fn at_the_daemons_end_the_next_one_is_meant() {
     other.close();
     other.unwant();
     assert_eq!(other.news(), Some(None), "nobody attaches it");
-    assert_eq!(other.take_kept(), Kept { remembered: None, untold: true });
+    assert_eq!(other.take_kept(), Kept { remembered: None, unreported: true });
 }
 
 fn device() -> Device {
@@ -560,7 +560,7 @@ fn what_a_mount_has_made_is_remembered_as_long_as_it_is_there() {
     machine.device(ONE, device(), by_mount());
     assert!(machine.establish(ONE));
     assert_eq!(machine.meant(), Some(asked.clone()));
-    assert!(!machine.is_untold(), "the view's swap has said so");
+    assert!(!machine.is_unreported(), "the view's swap has said so");
     machine.export(ONE, Some(NBD));
     assert_eq!(machine.meant(), Some(Shown { nbd: Some(NBD), ..asked }));
     machine.let_go(turn);
@@ -575,7 +575,7 @@ fn a_mount_does_not_take_what_was_asked_for_without_it() {
         machine.open(ONE, "web", Purpose::Use(asked.clone())).unwrap();
         machine.made(ONE, true);
         machine.serves(ONE, None);
-        assert!(machine.establish_lacking(ONE, "the old one is mounted"));
+        assert!(machine.establish_unshown(ONE, "the old one is mounted"));
         machine.device(ONE, device(), AskedBy::Mount("two".into()));
         assert_eq!(machine.meant(), Some(asked));
         machine.no_device(ONE);
@@ -599,12 +599,12 @@ fn a_device_that_was_made_for_a_mount_is_not_awaited_after_it() {
     };
     machine.cleared();
     assert_eq!(machine.awaited().unwrap().how.mount, made(Made::Device));
-    machine.told();
-    assert!(!machine.next_telling());
+    machine.reported();
+    assert!(!machine.next_reporting());
     machine.await_no_device();
     assert_eq!(machine.awaited().unwrap().how.shown(), BY_NBD);
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     assert_eq!(machine.news(), Some(Some(BY_NBD)), "it is not to have a device there any more");
 }
 
@@ -622,7 +622,7 @@ fn what_was_made_for_a_mount_is_for_all_that_have_found_it() {
     machine.remove_mount("one");
     assert!(is_only_for(&machine, "two"));
     machine.let_go(turn);
-    assert_eq!(machine.advance(), [Output::Tell, Output::Save]);
+    assert_eq!(machine.advance(), [Output::Report, Output::Save]);
     // Nothing becomes a mount's by being found.
     let turn = granted(&mut machine);
     machine.device(ONE, device(), AskedBy::Command);
@@ -647,13 +647,13 @@ fn what_a_command_wants_is_no_mounts_any_more() {
         machine.open(ONE, "web", Purpose::Use(asked.clone())).unwrap();
         machine.made(ONE, true);
         machine.serves(ONE, None);
-        assert!(machine.establish_lacking(ONE, "not yet"));
+        assert!(machine.establish_unshown(ONE, "not yet"));
         machine.advance();
         machine.take_kept();
         machine.claim(ONE, device);
         let meant = Shown { mount: left, ..asked };
         assert_eq!(machine.meant().as_ref(), Some(&meant));
-        assert!(machine.is_untold());
+        assert!(machine.is_unreported());
         assert_eq!(machine.take_kept().remembered, Some(wanted(1, meant)));
         machine.let_go(turn);
     }

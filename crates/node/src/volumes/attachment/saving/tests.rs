@@ -81,7 +81,7 @@ async fn however_many_volumes_change_one_save_waits() {
     let (node, volumes) = (&node, &node.volumes);
     let (begun, runtime) = (volumes.saves.next.lock().await, Handle::current());
     for number in 1..=100 {
-        actor::untold(node, VolumeId(number));
+        actor::unreported(node, VolumeId(number));
         volumes.save_soon(node, &runtime);
     }
     assert!(volumes.saves.is_pending.load(Ordering::Relaxed));
@@ -89,8 +89,8 @@ async fn however_many_volumes_change_one_save_waits() {
     until(|| !volumes.saves.is_pending.load(Ordering::Relaxed)).await;
     // The one that has begun is followed by this.
     let _next = volumes.saves.next.lock().await;
-    let untold: Vec<String> = node.state.load(UNTOLD).unwrap().unwrap();
-    assert_eq!(untold.len(), 100, "all are in that one");
+    let unreported: Vec<String> = node.state.load(UNREPORTED).unwrap().unwrap();
+    assert_eq!(unreported.len(), 100, "all are in that one");
     daemon.abandon().await;
 }
 
@@ -107,14 +107,14 @@ async fn what_cannot_be_saved_is_told_and_tried_again() {
     std::fs::create_dir(&path).unwrap();
     let how = Wanted::new(VolumeId(7).to_string(), "web".into(), 0, Default::default());
     actor::remembered(node, VolumeId(7), how.clone(), "", None);
-    actor::untold(node, VolumeId(8));
+    actor::unreported(node, VolumeId(8));
     volumes.save(node).await;
     let why = volumes.unsaved().unwrap();
     assert!(why.contains(ATTACHED), "{why}");
     let warnings = crate::status::of(daemon.running()).await.warnings;
     assert!(warnings.contains(&why), "{warnings:?}");
-    let untold: Vec<String> = node.state.load(UNTOLD).unwrap().unwrap();
-    assert_eq!(untold, [VolumeId(8).to_string()], "the other file can be written");
+    let unreported: Vec<String> = node.state.load(UNREPORTED).unwrap().unwrap();
+    assert_eq!(unreported, [VolumeId(8).to_string()], "the other file can be written");
 
     std::fs::remove_dir(&path).unwrap();
     until(|| volumes.unsaved().is_none()).await;

@@ -47,7 +47,7 @@ async fn one(node: &Arc<Node>, candidate: &Candidate, request: &AssembleRequest)
         rebuilds: Vec::new(),
         discards: Vec::new(),
     };
-    match told(node, candidate, request, &mut plan).await {
+    match reported(node, candidate, request, &mut plan).await {
         Ok((outcome, message)) => (plan.outcome, plan.message) = (outcome, message),
         Err(refused) => {
             let Refusing { error, split } = *refused;
@@ -57,7 +57,7 @@ async fn one(node: &Arc<Node>, candidate: &Candidate, request: &AssembleRequest)
     plan
 }
 
-async fn told(
+async fn reported(
     node: &Arc<Node>,
     candidate: &Candidate,
     request: &AssembleRequest,
@@ -92,7 +92,7 @@ async fn known(
     what: &str,
 ) -> Result<(AssembleOutcome, String), ApiError> {
     let name = &candidate.name;
-    let (view, told) = match super::known_step(candidate, what)? {
+    let (view, reported) = match super::known_step(candidate, what)? {
         KnownStep::Moves(view) => {
             register::refuse_name_in_use(node, candidate, what).await?;
             let message = format!("the new places of the replicas of volume {name} would be noted");
@@ -114,7 +114,7 @@ async fn known(
             _ => plan.rebuilds.push(kept),
         }
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// The replicas of a volume that goes on by a new view, by what becomes of them.

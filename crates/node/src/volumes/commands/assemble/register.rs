@@ -47,7 +47,7 @@ pub(super) async fn register(
         Answer::GivenUp => return Err(refusals::being_deleted(what)),
         other => return Err(unexpected(what, &other)),
     }
-    stop::tell(node, view).await;
+    stop::report(node, view).await;
     if let Err(error) = start::adopt(node, turn, what).await {
         warnings.push(format!(
             "volume {} is assembled, and its replicas have not adopted that yet: {}. They do when it is attached",

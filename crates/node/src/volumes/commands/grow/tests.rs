@@ -20,7 +20,7 @@ async fn a_second_growth_is_told_how_far_the_first_one_is() {
     let refused = async || alone(node, replica, "it cannot", SHORT).await.unwrap_err();
     let error = refused().await;
     assert!(error.why.starts_with("something else is done with it since 20"), "{error}");
-    first.recall().tell(37);
+    first.recall().report(37);
     let error = refused().await;
     assert_eq!(error.code, ErrorCode::WrongState);
     assert!(error.why.starts_with("it is still being made larger, since 20"), "{error}");

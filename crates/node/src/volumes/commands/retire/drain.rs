@@ -162,8 +162,8 @@ impl Volume<'_> {
             return Ok(format!("evenkeel volume status {name} --wait in-sync"));
         }
         let replica = self.replica(record);
-        let told = self.status.as_ref().and_then(|status| status.mirrors.get(mirror));
-        if told.is_some_and(|mirror| !mirror.has_source()) {
+        let reported = self.status.as_ref().and_then(|status| status.mirrors.get(mirror));
+        if reported.is_some_and(|mirror| !mirror.has_source()) {
             return Err(format!(
                 "volume {name}: no in-sync replica of mirror {mirror} answers, from which {replica} could be copied"
             ));
@@ -188,7 +188,7 @@ impl Volume<'_> {
         let chosen = members::elsewhere(self.found(), (mirror, role), &free);
         let chosen = chosen.map_err(|error| error.why)?;
         taken.insert((mirror, chosen.node.id.clone()));
-        members::take_room(disks, &chosen, members::length(self.found()));
+        members::take_space(disks, &chosen, members::length(self.found()));
         Ok(format!("{}:{}", chosen.node.name, chosen.name))
     }
 

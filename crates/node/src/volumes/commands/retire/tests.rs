@@ -12,7 +12,7 @@ fn a_coordinator_that_hears_nobody_doubts_that_a_node_is_dead() {
 
 #[test]
 fn of_a_node_that_was_not_heard_yet_nobody_says_when_it_lived() {
-    let error = not_heard_yet("web", 10, "cannot");
+    let error = not_seen_yet("web", 10, "cannot");
     assert!(error.why.contains("does not know yet whether it is alive"), "{error}");
     assert!(!error.why.contains("ago"), "{error}");
     assert!(error.action.starts_with("Try again when `evenkeel node status` calls it"), "{error}");
@@ -21,9 +21,9 @@ fn of_a_node_that_was_not_heard_yet_nobody_says_when_it_lived() {
 #[test]
 fn what_has_come_of_a_removal_is_told() {
     let names = ["v1".to_owned(), "v2".to_owned()];
-    let told = removed("n3", &[], &names);
-    assert!(told.ends_with("; taken over from it, and detached now: v1, v2"), "{told}");
-    let told = doubted(removed("n3", &names[..1], &[]), true, "");
-    assert!(told.contains("but not yet by v1"), "{told}");
-    assert!(told.ends_with("it may be cut off itself. See that they are down"), "{told}");
+    let reported = removed("n3", &[], &names);
+    assert!(reported.ends_with("; taken over from it, and detached now: v1, v2"), "{reported}");
+    let reported = doubted(removed("n3", &names[..1], &[]), true, "");
+    assert!(reported.contains("but not yet by v1"), "{reported}");
+    assert!(reported.ends_with("it may be cut off itself. See that they are down"), "{reported}");
 }

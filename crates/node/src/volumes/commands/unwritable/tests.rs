@@ -25,7 +25,7 @@ fn primary(mirrors: &[&[(u128, bool, bool)]]) -> PrimaryStatus {
         replica: ReplicaId(*id),
         leaving: None,
         connected: *connected,
-        may_lack: false,
+        may_be_out_of_sync: false,
         outstanding: 0,
         oldest: None,
         retry_in: None,
@@ -63,9 +63,9 @@ fn leaves(mirrors: &[&[(u128, bool, bool)]], unwritable: &[u128]) -> Vec<u128> {
 fn none_leaves_beside_one_that_is_not_known_to_be_well() {
     let mut primary = primary(&[&[(1, true, true), (2, true, true)]]);
     let mut known = known(&primary, &[2]);
-    primary.replicas[0].may_lack = true;
+    primary.replicas[0].may_be_out_of_sync = true;
     assert_eq!(leaving(&primary, &known), []);
-    primary.replicas[0].may_lack = false;
+    primary.replicas[0].may_be_out_of_sync = false;
     known.well.clear();
     assert_eq!(leaving(&primary, &known), []);
 }

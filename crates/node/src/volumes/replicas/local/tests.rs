@@ -5,7 +5,7 @@ use hanging::HangingFile;
 
 use super::super::sweep::tests::{delete_record, set_stopped, with_volume};
 use super::*;
-use crate::peer::requests::MakeRoom;
+use crate::peer::requests::MakeSpace;
 use crate::volumes::commands::grow;
 
 #[allow(dead_code, reason = "of what the file can do a part is used here")]
@@ -38,7 +38,7 @@ async fn a_replica_that_grows_on_a_slow_device_is_deleted_when_the_growth_has_le
     device.slow_zeroing(Duration::from_secs(3));
     set_stopped(node, volume, false).await;
     open_volume(node, volume).await.unwrap();
-    let (at, wanted) = (node.clone(), MakeRoom { length, spare_in: None });
+    let (at, wanted) = (node.clone(), MakeSpace { length, spare_in: None });
     let growth = tokio::spawn(async move { grow::here(&at, volume, replica, &wanted).await });
     while device.zeroings() == 0 {
         assert!(!growth.is_finished(), "{:?}", growth.await);

@@ -71,8 +71,8 @@ fn nothing_is_advised_that_would_be_refused() {
     };
     assert_eq!(advice(&request(4, 1), &[]), add);
     let three = on(&["a", "b", "c"], 9 * GIB);
-    let told = advice(&request(5, 1), &three);
-    assert_eq!(told, format!("{add}; or take 3 replicas; or {share}"));
+    let reported = advice(&request(5, 1), &three);
+    assert_eq!(reported, format!("{add}; or take 3 replicas; or {share}"));
     // A disk with a problem is none.
     let mut bad = three.clone();
     bad[1].problem = Some("it is absent".into());
@@ -80,11 +80,11 @@ fn nothing_is_advised_that_would_be_refused() {
     assert!(error.why.ends_with("there are disks that can be used on 2 (a, c)"), "{}", error.why);
     assert!(error.action.contains("take 2 replicas"), "{}", error.action);
     // Nor does it help to take fewer, or to share nodes, where no disk is large enough.
-    let told = advice(&request(2, 1), &on(&["a", "b"], GIB / 2));
-    assert_eq!(told, format!("{add}; or take a smaller size; or {thin}"));
+    let reported = advice(&request(2, 1), &on(&["a", "b"], GIB / 2));
+    assert_eq!(reported, format!("{add}; or take a smaller size; or {thin}"));
     let same = CreateVolumeRequest { allow_same_node: true, ..request(2, 1) };
-    let told = advice(&same, &on(&["a"], GIB + GIB / 2));
-    assert_eq!(told, format!("{add}; or take 1 replica; or take a smaller size; or {thin}"));
+    let reported = advice(&same, &on(&["a"], GIB + GIB / 2));
+    assert_eq!(reported, format!("{add}; or take 1 replica; or take a smaller size; or {thin}"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub enum Account {
         /// Whether it may still be alive.
         alive: bool,
         /// The name of the node that asked it.
-        teller: String,
+        reporter: String,
     },
     /// A replica: nobody who would know answers.
     Replica {
@@ -54,7 +54,7 @@ pub enum Account {
         /// When it saved what it knows, in seconds since 1970, if that is known.
         saved: Option<u64>,
         /// The name of the node that is asked.
-        teller: String,
+        reporter: String,
         /// The volume's name, if a node that answers has closed its replica because the volume was
         /// stopped.
         stopped: Option<String>,
@@ -114,8 +114,8 @@ impl Account {
             Self::Forgotten { node, name } => format!(
                 "nothing uses it on node {node}, which has not given it up: `evenkeel detach {name} --node {node}` does, when its replicas answer; or attach it on node {node} again"
             ),
-            Self::Silent { node, alive: true, teller } => {
-                format!("{}; another node may know more", messages::silent_primary(node, teller))
+            Self::Silent { node, alive: true, reporter } => {
+                format!("{}; another node may know more", messages::silent_primary(node, reporter))
             }
             Self::Silent { node, alive: false, .. } => {
                 let ways = ways_out(mirrors);
@@ -123,13 +123,13 @@ impl Account {
                     "node {node}, on which it was attached, counts as dead, for the coordinator does not hear it: {ways}"
                 )
             }
-            Self::Replica { node, saved, teller, stopped } => {
+            Self::Replica { node, saved, reporter, stopped } => {
                 let at = saved.map(|at| format!(", saved at {}", utc(at))).unwrap_or_default();
                 let stopped = stopped.as_ref().map(|name| {
                     format!("; it was stopped then, until `evenkeel volume assemble {name}`")
                 });
                 format!(
-                    "the coordinator does not answer node {teller}: this, with the name, is what a replica on node {node} knew last{at}; no node that answers knows more{}",
+                    "the coordinator does not answer node {reporter}: this, with the name, is what a replica on node {node} knew last{at}; no node that answers knows more{}",
                     stopped.unwrap_or_default()
                 )
             }

@@ -18,14 +18,14 @@ pub(super) fn replica(
         state,
         cause: Cause::None,
         leaves: false,
-        apart: false,
+        diverged: false,
         unserved: None,
         risk: None,
         connected,
-        may_lack: false,
+        may_be_out_of_sync: false,
         node_alive,
         answered: None,
-        teller: "n1".into(),
+        reporter: "n1".into(),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn waits(why: &str) -> Account {
 
 fn of_replica() -> Account {
     let saved = Some(1_700_000_000);
-    Account::Replica { node: "n2".into(), saved, teller: "n1".into(), stopped: None }
+    Account::Replica { node: "n2".into(), saved, reporter: "n1".into(), stopped: None }
 }
 
 /// Letters, health and reason of a volume that nobody has attached.
@@ -120,7 +120,7 @@ fn a_copy_that_was_lost_with_its_node_is_missed() {
 
 #[test]
 fn no_more_copies_are_advised_than_there_are_nodes_for() {
-    let told = |others: &[usize]| {
+    let reported = |others: &[usize]| {
         let facts = vec![in_sync(YES, YES), in_sync(YES, YES)];
         let mut status = concluded(&Account::Detached, &facts);
         status.mirrors = vec![status.mirrors.remove(0); others.len()];
@@ -133,10 +133,10 @@ fn no_more_copies_are_advised_than_there_are_nodes_for() {
     };
     let change = "`evenkeel volume change music --replicas 3`";
     for enough in [&[1][..], &[1, 2]] {
-        assert!(told(enough).contains(&format!(": {change} makes new ones if")), "{enough:?}");
+        assert!(reported(enough).contains(&format!(": {change} makes new ones if")), "{enough:?}");
     }
     for too_few in [&[0][..], &[1, 0]] {
-        let reason = told(too_few);
+        let reason = reported(too_few);
         let ends = format!(
             ": no other nodes are left for new ones: join some, with a disk each, then {change}; `--replicas 2` leaves it so"
         );
@@ -244,7 +244,7 @@ fn a_deleted_file_is_not_hidden_by_a_disk_that_cannot_be_written() {
     let alone = concluded(&Account::Serving, std::slice::from_ref(&both)).reason.unwrap();
     assert!(alone.contains("copy what it holds while it can be read, before"), "{alone}");
     // Nor can the volume be attached on the strength of it.
-    let silent = Account::Silent { node: "n4".into(), alive: false, teller: "n1".into() };
+    let silent = Account::Silent { node: "n4".into(), alive: false, reporter: "n1".into() };
     let reason = concluded(&silent, &[both]).reason.unwrap();
     assert!(reason.contains("first one with an in-sync replica of mirror 0"), "{reason}");
 }
@@ -406,8 +406,8 @@ fn a_spare_that_is_away_is_waited_for_only_with_what_has_data() {
 
 #[test]
 fn of_a_node_that_two_see_differently_it_is_said_who_does() {
-    let unheard = ReplicaFacts { answered: YES, ..in_sync(None, NO) };
-    let (summary, health, reason) = detached(&[in_sync(None, YES), unheard]);
+    let unseen = ReplicaFacts { answered: YES, ..in_sync(None, NO) };
+    let (summary, health, reason) = detached(&[in_sync(None, YES), unseen]);
     assert_eq!((&*summary, health), ("[UU]", VolumeHealth::InSync));
     assert!(reason.contains("the coordinator does not hear node n3, and node n1 does"), "{reason}");
     let out_of_reach = ReplicaFacts { answered: NO, ..in_sync(None, YES) };
@@ -526,11 +526,11 @@ fn what_a_silent_replica_holds_that_is_to_leave_is_not_known() {
 #[test]
 fn of_what_a_replica_knew_once_only_what_was_bad_is_a_health() {
     let answers = |state| ReplicaFacts { answered: YES, ..replica(state, None, None) };
-    let unheard = ReplicaFacts { answered: NO, ..in_sync(None, None) };
+    let unseen = ReplicaFacts { answered: NO, ..in_sync(None, None) };
     for (facts, letters, health) in [
         (answers(ReplicaState::InSync), "[UU]", VolumeHealth::Unknown),
         (answers(ReplicaState::Rebuilding), "[UR]", VolumeHealth::Unknown),
-        (unheard.clone(), "[U?]", VolumeHealth::Unknown),
+        (unseen.clone(), "[U?]", VolumeHealth::Unknown),
         (answers(ReplicaState::Stale), "[U_]", VolumeHealth::Degraded),
         (answers(ReplicaState::Faulty), "[UF]", VolumeHealth::Degraded),
     ] {
@@ -539,7 +539,7 @@ fn of_what_a_replica_knew_once_only_what_was_bad_is_a_health() {
         assert_eq!(status.state, VolumeState::Unknown);
     }
     // That nobody knows of another one makes it no better.
-    let status = concluded(&of_replica(), &[unheard, answers(ReplicaState::Faulty)]);
+    let status = concluded(&of_replica(), &[unseen, answers(ReplicaState::Faulty)]);
     assert_eq!((&*status.mirrors[0].summary, status.health), ("[?F]", VolumeHealth::Degraded));
 }
 
@@ -622,7 +622,7 @@ fn what_an_attached_volume_is_not_shown_by_is_told() {
 
 #[test]
 fn that_a_dead_primary_is_silent_is_said_once() {
-    let silent = Account::Silent { node: "n2".into(), alive: false, teller: "n1".into() };
+    let silent = Account::Silent { node: "n2".into(), alive: false, reporter: "n1".into() };
     let facts = [in_sync(None, YES)];
     let mut status = concluded(&silent, &facts);
     status.primaries = serde_json::from_value(json!([
@@ -638,7 +638,7 @@ fn that_a_dead_primary_is_silent_is_said_once() {
 
 #[test]
 fn an_attach_elsewhere_is_advised_only_where_an_in_sync_replica_answers() {
-    let silent = Account::Silent { node: "n2".into(), alive: false, teller: "n1".into() };
+    let silent = Account::Silent { node: "n2".into(), alive: false, reporter: "n1".into() };
     let reason = |facts: &[ReplicaFacts]| concluded(&silent, facts).reason.unwrap();
     let stale = replica(ReplicaState::Stale, None, YES);
     let rebuilt = replica(ReplicaState::Rebuilding, None, YES);
@@ -659,15 +659,15 @@ fn a_replica_that_rebuilt_copies_nothing_while_the_volume_is_attached_nowhere() 
     assert!(reason.ends_with("its rebuild goes on when the volume is attached"), "{reason}");
     assert!(!reason.contains("copies"), "{reason}");
     // A primary that does not answer may go on with it.
-    let silent = Account::Silent { node: "n2".into(), alive: true, teller: "n1".into() };
-    let told = |account: &Account, c| {
+    let silent = Account::Silent { node: "n2".into(), alive: true, reporter: "n1".into() };
+    let reported = |account: &Account, c| {
         let facts = [in_sync(YES, YES), rebuilt(c)];
         concluded(account, &facts).mirrors[0].replicas[1].reason.clone().unwrap()
     };
     assert!(
-        told(&silent, None).starts_with("it copies what it lacks while the volume is attached")
+        reported(&silent, None).starts_with("it copies what it lacks while the volume is attached")
     );
-    assert_eq!(told(&Account::Serving, YES), "it copies what it lacks: its node restarted");
+    assert_eq!(reported(&Account::Serving, YES), "it copies what it lacks: its node restarted");
 }
 
 #[test]
@@ -675,9 +675,9 @@ fn a_replica_of_a_stopped_volume_is_not_said_to_return_by_itself() {
     let why = "disk d of node n3: it is closed, as its volume was stopped".to_owned();
     let closed = ReplicaFacts { unserved: Some(Unserved::Stopped(why)), ..in_sync(None, YES) };
     let status = concluded(&Account::Detached, &[closed]);
-    let told = status.mirrors[0].replicas[0].reason.clone().unwrap();
+    let reported = status.mirrors[0].replicas[0].reason.clone().unwrap();
     assert_eq!(
-        told,
+        reported,
         "it does not answer: disk d of node n3: it is closed, as its volume was stopped; it is opened when the volume is assembled: `evenkeel volume assemble`"
     );
     assert!(!status.mirrors[0].replicas[0].lost);
@@ -698,7 +698,7 @@ fn why_a_replica_of_a_stopped_volume_is_bad_is_said_beside_that_it_is_stopped() 
 
 #[test]
 fn after_the_death_of_a_primary_in_sync_replicas_are_said_to_differ_perhaps() {
-    let silent = Account::Silent { node: "n2".into(), alive: false, teller: "n1".into() };
+    let silent = Account::Silent { node: "n2".into(), alive: false, reporter: "n1".into() };
     let faulty = replica(ReplicaState::Faulty, None, YES);
     let both = [in_sync(None, YES), in_sync(None, YES), faulty];
     let reason = concluded(&silent, &both).reason.unwrap();
@@ -724,19 +724,19 @@ fn what_a_replica_knew_to_be_bad_is_said_though_nothing_is_known_of_now() {
 #[test]
 fn what_a_verify_found_counts_while_nothing_worse_is_known() {
     let found = json!({"at": 1, "different": 0, "damaged": 4096, "unreadable": 0, "repaired": 0});
-    let told = |facts: &[ReplicaFacts]| {
+    let reported = |facts: &[ReplicaFacts]| {
         let mut status = concluded(&Account::Detached, facts);
         status.mirrors[0].replicas[0].found_wrong = serde_json::from_value(found.clone()).unwrap();
         conclude(&mut status, &Account::Detached, &[facts.to_vec()]);
         (status.health, status.reason.unwrap_or_default())
     };
-    let (health, reason) = told(&[in_sync(None, YES)]);
+    let (health, reason) = reported(&[in_sync(None, YES)]);
     assert_eq!(health, VolumeHealth::Degraded);
     assert!(reason.contains("4K contradict their checksums: write these blocks again"), "{reason}");
-    let (health, reason) = told(&[in_sync(None, YES), in_sync(None, YES)]);
+    let (health, reason) = reported(&[in_sync(None, YES), in_sync(None, YES)]);
     assert_eq!(health, VolumeHealth::Degraded);
     assert!(reason.ends_with("repair them by `evenkeel volume verify music --repair`"), "{reason}");
-    let (health, reason) = told(&[in_sync(None, NO), in_sync(None, YES)]);
+    let (health, reason) = reported(&[in_sync(None, NO), in_sync(None, YES)]);
     assert_eq!(health, VolumeHealth::Unreachable);
     assert!(!reason.contains("checksums"), "{reason}");
 }
@@ -755,7 +755,7 @@ fn all() -> Vec<ReplicaFacts> {
     for (state, connected) in states.iter().flat_map(|s| [YES, NO, None].map(|c| (*s, c))) {
         for (unserved, alive) in unserved.iter().flat_map(|u| [YES, NO, None].map(|a| (u, a))) {
             for bits in 0..48 {
-                let (leaves, apart) = (bits & 1 != 0, bits & 2 != 0);
+                let (leaves, diverged) = (bits & 1 != 0, bits & 2 != 0);
                 let why = "so it is".to_owned();
                 let risks = [
                     None,
@@ -767,7 +767,7 @@ fn all() -> Vec<ReplicaFacts> {
                 let unserved = unserved.clone();
                 all.push(ReplicaFacts {
                     leaves,
-                    apart,
+                    diverged,
                     unserved,
                     risk,
                     answered: [None, YES, NO][bits % 12 / 4],

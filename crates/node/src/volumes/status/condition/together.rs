@@ -11,7 +11,7 @@ use super::{health_of, judge, note_failures, rank, reason, sum_up};
 
 /// What a primary says.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct Reported {
     /// Its node.
     pub node: NodeRef,
     /// What it says.
@@ -24,12 +24,12 @@ pub struct Told {
 /// who has left since, and calls those stale that serve. Who is no primary in the newest view is
 /// one no more, and that is all that is said of it. `now` in seconds since 1970.
 #[must_use]
-pub fn worst(mut told: Vec<Told>, notes: Vec<String>, now: u64) -> Option<VolumeStatus> {
-    let newest = told.iter().map(|told| told.status.generation).max()?;
-    let first = told.iter().position(|told| told.status.generation == newest)?;
-    let base = told.swap_remove(first);
+pub fn worst(mut reported: Vec<Reported>, notes: Vec<String>, now: u64) -> Option<VolumeStatus> {
+    let newest = reported.iter().map(|reported| reported.status.generation).max()?;
+    let first = reported.iter().position(|reported| reported.status.generation == newest)?;
+    let base = reported.swap_remove(first);
     let (evicted, others): (Vec<_>, Vec<_>) =
-        told.into_iter().partition(|other| is_evicted(other, &base.status));
+        reported.into_iter().partition(|other| is_evicted(other, &base.status));
     let notes: Vec<String> = evicted.iter().map(words_of_evicted).chain(notes).collect();
     if others.is_empty() {
         return Some(alone(base, notes));
@@ -51,13 +51,13 @@ pub fn worst(mut told: Vec<Told>, notes: Vec<String>, now: u64) -> Option<Volume
 }
 
 /// What one says, with what is to be said beside it: its reason has all else that it knows.
-fn alone(told: Told, notes: Vec<String>) -> VolumeStatus {
-    let mut status = told.status;
+fn alone(reported: Reported, notes: Vec<String>) -> VolumeStatus {
+    let mut status = reported.status;
     if notes.is_empty() {
         return status;
     }
     let own = status.reason.take().map(|why| match status.suspended {
-        Some(_) => format!("on node {}: {why}", told.node.name),
+        Some(_) => format!("on node {}: {why}", reported.node.name),
         None => why,
     });
     status.reason = Some(own.into_iter().chain(notes).collect::<Vec<_>>().join("; "));
@@ -65,38 +65,39 @@ fn alone(told: Told, notes: Vec<String>) -> VolumeStatus {
 }
 
 /// Whether the newest view has it no more among those on which the volume is attached.
-fn is_evicted(told: &Told, newest: &VolumeStatus) -> bool {
-    told.status.generation < newest.generation
-        && newest.primaries.iter().all(|primary| primary.node != told.node)
+fn is_evicted(reported: &Reported, newest: &VolumeStatus) -> bool {
+    reported.status.generation < newest.generation
+        && newest.primaries.iter().all(|primary| primary.node != reported.node)
 }
 
-/// What is to be said of a node on which a volume is attached, and which has not answered `teller`.
+/// What is to be said of a node on which a volume is attached, and which has not answered
+/// `reporter`.
 #[must_use]
-pub fn note_of_silent(node: &str, teller: &str) -> String {
-    messages::silent_primary(node, teller)
+pub fn note_of_silent(node: &str, reporter: &str) -> String {
+    messages::silent_primary(node, reporter)
 }
 
-fn words_of_evicted(told: &Told) -> String {
+fn words_of_evicted(reported: &Reported) -> String {
     format!(
         "node {} does not know yet that the others go on without it (it has generation {})",
-        told.node.name, told.status.generation
+        reported.node.name, reported.status.generation
     )
 }
 
 /// Makes of what one says of a replica the worst that any says.
-fn worst_of(replica: &mut ReplicaStatus, teller: &str, others: &[&Told]) {
-    let says = |told: &&Told| {
-        let mut replicas = told.status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
+fn worst_of(replica: &mut ReplicaStatus, reporter: &str, others: &[&Reported]) {
+    let says = |reported: &&Reported| {
+        let mut replicas = reported.status.mirrors.iter().flat_map(|mirror| &mirror.replicas);
         let found = replicas.find(|other| other.id == replica.id)?.clone();
-        Some((told.node.name.clone(), found))
+        Some((reported.node.name.clone(), found))
     };
     let said: Vec<_> = others.iter().filter_map(says).collect();
     let is_as_bad = |other: &ReplicaStatus, than: &ReplicaStatus| {
         rank(&health_of(other)).cmp(&rank(&health_of(than)))
     };
     let differ = said.iter().any(|(_, other)| is_as_bad(other, replica).is_ne());
-    let mut name = teller.to_owned();
-    let mut reached_by = reaches(replica).then(|| teller.to_owned());
+    let mut name = reporter.to_owned();
+    let mut reached_by = reaches(replica).then(|| reporter.to_owned());
     for (other_name, other) in said {
         if reached_by.is_none() && reaches(&other) {
             reached_by = Some(other_name.clone());
@@ -123,24 +124,24 @@ fn reaches(replica: &ReplicaStatus) -> bool {
 }
 
 /// Adds what a primary knows of itself: its device, its exports, the requests that failed there.
-fn add(status: &mut VolumeStatus, told: &Told) {
-    let own = told.status.primaries.iter().find(|primary| primary.node == told.node);
-    let listed = status.primaries.iter_mut().find(|primary| primary.node == told.node);
+fn add(status: &mut VolumeStatus, reported: &Reported) {
+    let own = reported.status.primaries.iter().find(|primary| primary.node == reported.node);
+    let listed = status.primaries.iter_mut().find(|primary| primary.node == reported.node);
     match (listed, own) {
         (Some(listed), Some(own)) => *listed = own.clone(),
         (None, Some(own)) => status.primaries.push(own.clone()),
         (_, None) => {}
     }
-    status.exports.extend(told.status.exports.iter().cloned());
-    for failed in &told.status.failed {
+    status.exports.extend(reported.status.exports.iter().cloned());
+    for failed in &reported.status.failed {
         add_failed(&mut status.failed, failed);
     }
-    for failed in &told.status.failed_before {
+    for failed in &reported.status.failed_before {
         add_failed(&mut status.failed_before, failed);
     }
-    if is_suspended(told) && status.state != VolumeState::Suspended {
+    if is_suspended(reported) && status.state != VolumeState::Suspended {
         status.state = VolumeState::Suspended;
-        status.suspended.clone_from(&told.status.suspended);
+        status.suspended.clone_from(&reported.status.suspended);
     }
 }
 
@@ -171,14 +172,14 @@ fn add_failed(all: &mut Vec<FailedRequests>, more: &FailedRequests) {
     }
 }
 
-fn is_suspended(told: &Told) -> bool {
-    told.status.state == VolumeState::Suspended
+fn is_suspended(reported: &Reported) -> bool {
+    reported.status.state == VolumeState::Suspended
 }
 
 /// What requests wait for on a node. That another one attaches it still is no news of the volume.
-fn why_not_served(told: &Told, is_base: bool) -> Option<String> {
-    let waits = told.status.suspended.as_ref().filter(|_| is_base || is_suspended(told))?;
-    Some(format!("on node {}: {}", told.node.name, waits.why))
+fn why_not_served(reported: &Reported, is_base: bool) -> Option<String> {
+    let waits = reported.status.suspended.as_ref().filter(|_| is_base || is_suspended(reported))?;
+    Some(format!("on node {}: {}", reported.node.name, waits.why))
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ fn of_all_views_that_are_known_the_newest_is_told_and_whose_it_is() {
     let mut newest = ours();
     newest.add(&theirs(&ours(), 5, ReplicaState::Stale));
     assert_eq!((own_state(&newest), newest.node.as_deref()), (ReplicaState::InSync, None));
-    let told = theirs(&newest, 8, ReplicaState::Stale);
-    newest.add(&told);
+    let reported = theirs(&newest, 8, ReplicaState::Stale);
+    newest.add(&reported);
     assert_eq!((own_state(&newest), newest.node.as_deref()), (ReplicaState::Stale, Some("n2")));
     // Where the other one is, nobody else has said.
     assert_eq!(

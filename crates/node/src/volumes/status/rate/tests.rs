@@ -11,21 +11,21 @@ fn played(
 ) -> (Vec<(f64, Option<u64>)>, f64) {
     let start = Instant::now();
     let mut rate = Rate::default();
-    let (mut done, mut seconds, mut told) = (0.0, 0.0, Vec::new());
+    let (mut done, mut seconds, mut reported) = (0.0, 0.0, Vec::new());
     while done < total as f64 {
         let at = start + Duration::from_secs_f64(seconds);
         let forecast = rate.note(at, done as u64, total, limit);
-        told.push((seconds, forecast.eta_seconds));
+        reported.push((seconds, forecast.eta_seconds));
         done += pace(seconds) * 0.5;
         seconds += 0.5;
         assert!(seconds < 10_000.0, "it never ends");
     }
-    (told, seconds)
+    (reported, seconds)
 }
 
 /// Every prediction in this span of time is within a fifth of what it took, or a second of it.
-fn must_be_right(told: &[(f64, Option<u64>)], end: f64, from: f64) {
-    for (at, eta) in told.iter().filter(|(at, _)| *at >= from) {
+fn must_be_right(reported: &[(f64, Option<u64>)], end: f64, from: f64) {
+    for (at, eta) in reported.iter().filter(|(at, _)| *at >= from) {
         let (left, eta) = (end - at, eta.expect("a prediction") as f64);
         assert!((eta - left).abs() <= (left * 0.2).max(1.1), "at {at} s: {eta} s, and {left} s");
     }
@@ -49,8 +49,8 @@ fn the_rate_is_that_of_the_last_ten_seconds() {
 #[test]
 fn a_steady_one_is_predicted_from_the_fifth_second_on() {
     for total in [2000 * M, 20_000 * M] {
-        let (told, end) = played(total, RebuildLimit::None, |_| 100.0 * M as f64);
-        must_be_right(&told, end, 5.0);
+        let (reported, end) = played(total, RebuildLimit::None, |_| 100.0 * M as f64);
+        must_be_right(&reported, end, 5.0);
     }
 }
 
@@ -58,43 +58,43 @@ fn a_steady_one_is_predicted_from_the_fifth_second_on() {
 #[test]
 fn a_late_beginning_is_not_held_against_it() {
     let pace = |second: f64| if second < 4.0 { 0.0 } else { 100.0 * M as f64 };
-    let (told, end) = played(3000 * M, RebuildLimit::None, pace);
-    must_be_right(&told, end, 6.0);
+    let (reported, end) = played(3000 * M, RebuildLimit::None, pace);
+    must_be_right(&reported, end, 6.0);
 }
 
 #[test]
 fn an_uneven_one_is_predicted_by_its_mean() {
     let pace = |second: f64| if second % 2.0 < 1.0 { 120.0 * M as f64 } else { 80.0 * M as f64 };
-    let (told, end) = played(6000 * M, RebuildLimit::None, pace);
-    must_be_right(&told, end, 5.0);
+    let (reported, end) = played(6000 * M, RebuildLimit::None, pace);
+    must_be_right(&reported, end, 5.0);
 }
 
 #[test]
 fn a_limit_counts_from_the_first_moment() {
     let limit = RebuildLimit::BytesPerSecond(10 * M);
-    let (told, end) = played(600 * M, limit, |_| 10.0 * M as f64);
-    must_be_right(&told, end, 0.5);
+    let (reported, end) = played(600 * M, limit, |_| 10.0 * M as f64);
+    must_be_right(&reported, end, 0.5);
     // A region, and a pause of four seconds.
     let slow = RebuildLimit::BytesPerSecond(M / 4);
     let pace = |second: f64| if second % 4.0 == 0.0 { 2.0 * M as f64 } else { 0.0 };
-    let (told, end) = played(64 * M, slow, pace);
-    let until = told.iter().position(|(at, _)| *at > end - 30.0).unwrap();
-    must_be_right(&told[..until], end, 5.0);
+    let (reported, end) = played(64 * M, slow, pace);
+    let until = reported.iter().position(|(at, _)| *at > end - 30.0).unwrap();
+    must_be_right(&reported[..until], end, 5.0);
 }
 
 /// The disk does not give what the limit allows.
 #[test]
 fn a_limit_that_is_not_reached_does_not_count() {
     let limit = RebuildLimit::BytesPerSecond(1000 * M);
-    let (told, end) = played(2000 * M, limit, |_| 50.0 * M as f64);
-    must_be_right(&told, end, 5.0);
+    let (reported, end) = played(2000 * M, limit, |_| 50.0 * M as f64);
+    must_be_right(&reported, end, 5.0);
 }
 
 #[test]
 fn one_that_slows_down_is_believed_ten_seconds_later() {
     let pace = |second: f64| if second < 20.0 { 100.0 * M as f64 } else { 20.0 * M as f64 };
-    let (told, end) = played(4000 * M, RebuildLimit::None, pace);
-    must_be_right(&told, end, 31.0);
+    let (reported, end) = played(4000 * M, RebuildLimit::None, pace);
+    must_be_right(&reported, end, 31.0);
 }
 
 #[test]

@@ -39,14 +39,14 @@ fn silent() -> ReplicaFacts {
         state: ReplicaState::InSync,
         cause: Cause::None,
         leaves: false,
-        apart: false,
+        diverged: false,
         unserved: None,
         risk: None,
         connected: Some(false),
-        may_lack: false,
+        may_be_out_of_sync: false,
         node_alive: Some(true),
         answered: None,
-        teller: "n1".into(),
+        reporter: "n1".into(),
     }
 }
 
@@ -59,10 +59,15 @@ fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
     let (awaited, since) = of(&attached, None, true).unwrap();
     assert_eq!((awaited, since), (Awaited::Device, Instant(5_000_000_000)));
     assert_eq!(of(&attached, None, true), Some((awaited, since)), "it is the same moment later");
-    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60), false, false);
-    assert_eq!(told.why, "its block device is being made on node n1; its primary serves");
-    assert_eq!((told.seconds, told.waits_for), (1020, WaitsFor::Start));
-    assert!(told.action.contains("log of node n1, and of its kernel (`dmesg`)"), "{}", told.action);
+    let reported =
+        reported(&attached, &view, "n1", awaited, Duration::from_secs(17 * 60), false, false);
+    assert_eq!(reported.why, "its block device is being made on node n1; its primary serves");
+    assert_eq!((reported.seconds, reported.waits_for), (1020, WaitsFor::Start));
+    assert!(
+        reported.action.contains("log of node n1, and of its kernel (`dmesg`)"),
+        "{}",
+        reported.action
+    );
 }
 
 #[test]
@@ -105,10 +110,10 @@ fn a_start_is_counted_from_its_beginning() {
 fn it_is_said_which_node_the_coordinator_does_not_answer() {
     let (attached, view) = attached(DEVICE, Phase::Attached);
     let awaited = Awaited::Primary(Waiting::Coordinator);
-    let told = told(&attached, &view, "n2", awaited, Duration::ZERO, false, false);
-    assert_eq!(told.why, "a view has to change, and the coordinator does not answer node n2");
+    let reported = reported(&attached, &view, "n2", awaited, Duration::ZERO, false, false);
+    assert_eq!(reported.why, "a view has to change, and the coordinator does not answer node n2");
     let advice = "Start the coordinator's node, or repair the network between it and node n2";
-    assert_eq!(told.action, advice);
+    assert_eq!(reported.action, advice);
 }
 
 #[test]
@@ -123,20 +128,20 @@ fn who_answers_and_does_not_serve_a_replica_is_not_to_be_started() {
     assert!(!has_unserved(&[vec![replica.clone(), stale]], awaited));
     assert!(!has_unserved(&[vec![replica], vec![unserved.clone()]], awaited));
     assert!(!has_unserved(&[vec![unserved]], Awaited::Primary(Waiting::Coordinator)));
-    let told = told(&attached, &view, "n1", awaited, Duration::ZERO, false, true);
+    let reported = reported(&attached, &view, "n1", awaited, Duration::ZERO, false, true);
     let advice = "See to the disks of its in-sync replicas: why each is not served is said with it; requests go on by themselves then";
-    assert_eq!(told.action, advice);
+    assert_eq!(reported.action, advice);
 }
 
 #[test]
 fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
     let (attached, view) = attached(DEVICE, Phase::Attached);
     let awaited = Awaited::Primary(Waiting::Replica(0));
-    let peer = |may_lack| PeerStatus {
+    let peer = |may_be_out_of_sync| PeerStatus {
         replica: view.mirrors[0].replicas[0].id,
         leaving: None,
         connected: false,
-        may_lack,
+        may_be_out_of_sync,
         outstanding: 0,
         oldest: None,
         retry_in: None,
@@ -144,7 +149,7 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
         rebuild: None,
         failed_reads: 0,
     };
-    let core = |may_lack| PrimaryStatus {
+    let core = |may_be_out_of_sync| PrimaryStatus {
         view: Some(view.clone()),
         serving: true,
         waiting: Some(PresentWait {
@@ -153,7 +158,7 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
             counted_from: Instant(7),
             is_over: false,
         }),
-        replicas: vec![peer(may_lack)],
+        replicas: vec![peer(may_be_out_of_sync)],
         requests: 1,
         unflushed: true,
         verify: None,
@@ -163,9 +168,9 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
     assert!(!may_go_on(&core(false), &view, awaited));
     assert!(!may_go_on(&core(true), &view, coordinator));
     assert!(may_go_on(&core(true), &view, awaited));
-    let told = told(&attached, &view, "n1", awaited, Duration::ZERO, true, false);
+    let reported = reported(&attached, &view, "n1", awaited, Duration::ZERO, true, false);
     assert_eq!(
-        told.action,
+        reported.action,
         "Start the nodes that hold its in-sync replicas, or repair the network to them; requests go on by themselves then. If they are lost for good: `evenkeel detach music --node n1`, then `evenkeel attach music --node n1`, which goes on without the last writes"
     );
 }
@@ -174,8 +179,8 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
 fn it_is_told_in_how_long_requests_fail_though_they_waited_for_something_else_before() {
     let (attached, view) = attached(DEVICE, Phase::Attached);
     let awaited = Awaited::Primary(Waiting::Replica(0));
-    let told = told(&attached, &view, "n1", awaited, Duration::from_secs(5), false, false);
-    let limit = told.limit_seconds.unwrap();
+    let reported = reported(&attached, &view, "n1", awaited, Duration::from_secs(5), false, false);
+    let limit = reported.limit_seconds.unwrap();
     let at = |seconds: u64| Instant(seconds * 1_000_000_000);
     let wait = PresentWait {
         why: Waiting::Replica(0),
@@ -183,10 +188,10 @@ fn it_is_told_in_how_long_requests_fail_though_they_waited_for_something_else_be
         counted_from: at(0),
         is_over: false,
     };
-    assert_eq!(fails_in(&told, Some(wait), at(24)), Some(limit - 24), "24 s count, not 5");
-    assert_eq!(fails_in(&told, Some(wait), at(limit + 9)), Some(0));
+    assert_eq!(fails_in(&reported, Some(wait), at(24)), Some(limit - 24), "24 s count, not 5");
+    assert_eq!(fails_in(&reported, Some(wait), at(limit + 9)), Some(0));
     let failing = PresentWait { counted_from: at(20), is_over: true, ..wait };
-    assert_eq!(fails_in(&told, Some(failing), at(24)), Some(0));
-    let coordinator = Suspended { waits_for: WaitsFor::Coordinator, ..told };
+    assert_eq!(fails_in(&reported, Some(failing), at(24)), Some(0));
+    let coordinator = Suspended { waits_for: WaitsFor::Coordinator, ..reported };
     assert_eq!(fails_in(&coordinator, Some(wait), at(24)), None, "each request has its own time");
 }

@@ -5,11 +5,11 @@ use evenkeel_api::types::{Rebuild, ReplicaRole, StatusSource, Suspended, VolumeS
 use evenkeel_core::ReplicaState as State;
 use evenkeel_core::view::Cause;
 use evenkeel_node::disks::Unserved;
-use evenkeel_node::volumes::status::condition::together::{self, Told};
+use evenkeel_node::volumes::status::condition::together::{self, Reported};
 use evenkeel_node::volumes::status::condition::{Account, ReplicaFacts, Wait, conclude};
 
 use super::super::volume;
-use super::tellers::{ABSENT, replica};
+use super::reporters::{ABSENT, replica};
 use super::{Table, primary};
 
 pub(super) fn tables() -> Vec<Table> {
@@ -72,25 +72,25 @@ fn without_coordinator() -> Table {
             Account::Suspended(wait("no in-sync replica of mirror 0 answers", Some(0))),
         ),
     ];
-    let unheard = |facts| ReplicaFacts { node_alive: None, ..facts };
+    let unseen = |facts| ReplicaFacts { node_alive: None, ..facts };
     let seconds = [
-        ("in-sync, answers", unheard(session("n2", true))),
-        ("in-sync, does not answer", unheard(session("n2", false))),
+        ("in-sync, answers", unseen(session("n2", true))),
+        ("in-sync, does not answer", unseen(session("n2", false))),
         (
             "in-sync, left a request unanswered, leaves when the coordinator answers",
-            unheard(session("n2", true)).leaving(State::Stale, Cause::Late),
+            unseen(session("n2", true)).leaving(State::Stale, Cause::Late),
         ),
         (
             "in-sync, does not answer, leaves when the coordinator answers",
-            unheard(session("n2", false)).leaving(State::Stale, Cause::Disconnected),
+            unseen(session("n2", false)).leaving(State::Stale, Cause::Disconnected),
         ),
-        ("stale", unheard(stale("n2"))),
+        ("stale", unseen(stale("n2"))),
     ];
     let rows = accounts.iter().flat_map(|(does, account)| {
         seconds.iter().map(move |(second, facts)| {
             let first = session("n1", true);
-            let told = concluded(account, &["n1"], &[vec![first, facts.clone()]]);
-            (format!("{does}; {second}"), told)
+            let reported = concluded(account, &["n1"], &[vec![first, facts.clone()]]);
+            (format!("{does}; {second}"), reported)
         })
     });
     Table {
@@ -114,10 +114,10 @@ fn waiting_rebuild() -> Table {
         let account = Account::Serving;
         let disconnected = ReplicaFacts { cause: Cause::Disconnected, ..rebuilding("n2") };
         let facts = [vec![session("n1", true), disconnected]];
-        let mut told = concluded(&account, &["n1"], &facts);
-        told.mirrors[0].replicas[1].rebuild = Some(waiting(why));
-        conclude(&mut told, &account, &facts);
-        (name.to_owned(), told)
+        let mut reported = concluded(&account, &["n1"], &facts);
+        reported.mirrors[0].replicas[1].rebuild = Some(waiting(why));
+        conclude(&mut reported, &account, &facts);
+        (name.to_owned(), reported)
     });
     Table {
         heading: "The primary on n1, with a rebuild that waits".into(),
@@ -165,9 +165,9 @@ fn with_spare(heading: &str, account: &Account) -> Table {
     let attached: &[&str] = if runs { &["n1"] } else { &[] };
     let rows = states.into_iter().map(|(name, second, third)| {
         let facts = [session("n1", true), second, third].map(known);
-        let mut told = concluded(account, attached, &[facts.to_vec()]);
-        told.mirrors[0].replicas[2].role = ReplicaRole::Spare;
-        (name.to_owned(), told)
+        let mut reported = concluded(account, attached, &[facts.to_vec()]);
+        reported.mirrors[0].replicas[2].role = ReplicaRole::Spare;
+        (name.to_owned(), reported)
     });
     let column = "Replica on n2; the spare on n3";
     Table { heading: heading.into(), column, rows: rows.collect() }
@@ -215,9 +215,9 @@ fn shared() -> Table {
     let says = |node: &'static str, account: &Account, second: ReplicaFacts| {
         let mut status = concluded(account, &["n1", "n3"], &[vec![session("n1", true), second]]);
         status.suspended = matches!(account, Account::Suspended(_)).then(|| suspended(away));
-        Told { node: primary(node, true).node, status }
+        Reported { node: primary(node, true).node, status }
     };
-    let unheard = ReplicaFacts { node_alive: None, ..session("n2", true) };
+    let unseen = ReplicaFacts { node_alive: None, ..session("n2", true) };
     let well = |node| says(node, &Account::Serving, session("n2", true));
     let misses = |node| says(node, &Account::Serving, session("n2", false));
     let waits = Account::Suspended(Wait { why: away.into(), silent_mirror: None });
@@ -239,7 +239,7 @@ fn shared() -> Table {
         ("n1 serves; n3 does not answer", vec![well("n1")], vec![silent()]),
         (
             "n1 waits for the coordinator to evict n3, which does not answer",
-            vec![says("n1", &evicts, unheard)],
+            vec![says("n1", &evicts, unseen)],
             vec![silent()],
         ),
         ("both serve; n3 does not reach the replica on n2", vec![well("n1"), misses("n3")], vec![]),
@@ -251,12 +251,12 @@ fn shared() -> Table {
         ),
         ("n1 serves; n3 was evicted, and does not know it", vec![alone, evicted], vec![]),
     ];
-    let rows = states.into_iter().map(|(name, told, notes)| {
+    let rows = states.into_iter().map(|(name, reported, notes)| {
         let is_silent = !notes.is_empty();
-        let mut told = together::worst(told, notes, 0).unwrap();
-        let silent = told.primaries.iter_mut().filter(|it| is_silent && it.node.name == "n3");
+        let mut reported = together::worst(reported, notes, 0).unwrap();
+        let silent = reported.primaries.iter_mut().filter(|it| is_silent && it.node.name == "n3");
         silent.for_each(|primary| primary.alive = false);
-        (name.to_owned(), told)
+        (name.to_owned(), reported)
     });
     Table {
         heading: "The primaries of a shared volume, attached on n1 and n3".into(),

@@ -17,9 +17,9 @@ fn one_cluster_lock_follows_the_other() {
     let mut cluster_locks = locking();
     cluster_locks.want(RequestNumber(8), 8..9);
     cluster_locks.begin_next();
-    assert!(cluster_locks.are_untold());
-    assert_eq!(cluster_locks.tell(), (FIRST, Some(0..8)));
-    assert!(!cluster_locks.are_untold());
+    assert!(cluster_locks.are_unreported());
+    assert_eq!(cluster_locks.report(), (FIRST, Some(0..8)));
+    assert!(!cluster_locks.are_unreported());
     assert_eq!(cluster_locks.granted(FIRST), Some(REQUEST));
     assert_eq!(cluster_locks.granted(FIRST), None, "it is said twice");
     assert!(
@@ -27,7 +27,7 @@ fn one_cluster_lock_follows_the_other() {
     );
     cluster_locks.end(REQUEST);
     cluster_locks.begin_next();
-    assert_eq!(cluster_locks.tell(), (FIRST.next(), Some(8..9)));
+    assert_eq!(cluster_locks.report(), (FIRST.next(), Some(8..9)));
     assert_eq!(cluster_locks.granted(FIRST), None, "that one is over");
 }
 
@@ -35,26 +35,26 @@ fn one_cluster_lock_follows_the_other() {
 fn the_end_of_a_cluster_lock_is_told_and_that_of_one_that_was_only_wanted_is_not() {
     let mut cluster_locks = locking();
     cluster_locks.want(RequestNumber(8), 8..9);
-    cluster_locks.tell();
+    cluster_locks.report();
     cluster_locks.end(RequestNumber(8));
-    assert!(!cluster_locks.are_untold());
+    assert!(!cluster_locks.are_unreported());
     cluster_locks.end(REQUEST);
     cluster_locks.begin_next();
-    assert!(cluster_locks.are_untold());
-    assert_eq!(cluster_locks.tell(), (FIRST, None));
+    assert!(cluster_locks.are_unreported());
+    assert_eq!(cluster_locks.report(), (FIRST, None));
 }
 
 #[test]
 fn a_view_asks_anew_for_what_was_not_granted_and_ends_the_cluster_locks_of_the_dead() {
     let mut cluster_locks = locking();
-    cluster_locks.tell();
+    cluster_locks.report();
     cluster_locks.honour(OTHER, FIRST, LOCK);
     assert_eq!(cluster_locks.follow(|_| true), []);
-    assert_eq!(cluster_locks.tell(), (FIRST.next(), Some(0..8)));
+    assert_eq!(cluster_locks.report(), (FIRST.next(), Some(0..8)));
     cluster_locks.granted(FIRST.next());
     assert_eq!(cluster_locks.follow(|id| id != OTHER), [LOCK]);
     assert_eq!(
-        cluster_locks.tell(),
+        cluster_locks.report(),
         (FIRST, None),
         "what came before the one that is granted is over"
     );
@@ -64,12 +64,12 @@ fn a_view_asks_anew_for_what_was_not_granted_and_ends_the_cluster_locks_of_the_d
 #[test]
 fn a_cluster_lock_is_honoured_once_however_often_it_is_told() {
     let mut cluster_locks = ClusterLocks::default();
-    assert_eq!(cluster_locks.hear(OTHER, FIRST.next(), false), Heard::New(None));
+    assert_eq!(cluster_locks.learn(OTHER, FIRST.next(), false), Learned::New(None));
     cluster_locks.honour(OTHER, FIRST.next(), LOCK);
-    assert_eq!(cluster_locks.hear(OTHER, FIRST.next(), false), Heard::Nothing);
+    assert_eq!(cluster_locks.learn(OTHER, FIRST.next(), false), Learned::Nothing);
     assert_eq!(cluster_locks.yield_range(LOCK), Some((OTHER, FIRST.next())));
-    assert_eq!(cluster_locks.hear(OTHER, FIRST.next(), false), Heard::Missed(LOCK));
-    assert_eq!(cluster_locks.hear(OTHER, FIRST, true), Heard::Nothing, "an older one is over");
-    assert_eq!(cluster_locks.hear(OTHER, FIRST.next(), true), Heard::New(Some(LOCK)));
+    assert_eq!(cluster_locks.learn(OTHER, FIRST.next(), false), Learned::Missed(LOCK));
+    assert_eq!(cluster_locks.learn(OTHER, FIRST, true), Learned::Nothing, "an older one is over");
+    assert_eq!(cluster_locks.learn(OTHER, FIRST.next(), true), Learned::New(Some(LOCK)));
     assert_eq!(cluster_locks.yield_range(LOCK), None);
 }

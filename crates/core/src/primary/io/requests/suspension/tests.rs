@@ -30,7 +30,7 @@ fn a_wait_goes_on_though_its_reason_changes_or_is_gone_for_a_moment() {
 }
 
 /// What is waited for, since when, and since when that counts.
-fn told(suspension: &Suspension) -> (Waiting, Instant, Instant) {
+fn reported(suspension: &Suspension) -> (Waiting, Instant, Instant) {
     let wait = suspension.waiting().unwrap();
     (wait.why, wait.since, wait.counted_from)
 }
@@ -40,13 +40,13 @@ fn it_is_told_since_when_there_is_the_present_reason_whatever_was_waited_for_bef
     let mut suspension = Suspension::default();
     suspension.begin(Waiting::Coordinator, since(0), at(0));
     suspension.begin(DATA, since(0), at(10));
-    assert_eq!(told(&suspension), (DATA, at(10), at(0)), "what was waited before counts");
+    assert_eq!(reported(&suspension), (DATA, at(10), at(0)), "what was waited before counts");
     suspension.end(since(0), at(20));
     suspension.begin(DATA, since(0), at(21));
-    assert_eq!(told(&suspension), (DATA, at(10), at(0)), "nobody was answered meanwhile");
+    assert_eq!(reported(&suspension), (DATA, at(10), at(0)), "nobody was answered meanwhile");
     suspension.end(since(0), at(30));
     suspension.begin(Waiting::Coordinator, since(0), at(31));
-    assert_eq!(told(&suspension), (Waiting::Coordinator, at(31), at(0)));
+    assert_eq!(reported(&suspension), (Waiting::Coordinator, at(31), at(0)));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn what_had_no_limit_does_not_count_towards_one() {
     suspension.begin(Waiting::Coordinator, Waiters { has_limit: false, ..since(0) }, at(10));
     assert_eq!(suspension.waited(at(12)), Duration::from_secs(2));
     suspension.begin(DATA, Waiters { has_limit: false, ..since(0) }, at(20));
-    assert_eq!(told(&suspension), (DATA, at(20), at(20)));
+    assert_eq!(reported(&suspension), (DATA, at(20), at(20)));
 }
 
 #[test]

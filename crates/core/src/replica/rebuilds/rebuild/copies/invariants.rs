@@ -36,7 +36,7 @@ impl Rebuild {
             assert!(state == Some(ReplicaState::InSync), "B2: {id:?} is its source, and {state:?}");
         }
         if self.phase.has_copied() {
-            let is_over = self.lacking.is_empty() && self.copies.is_empty();
+            let is_over = self.out_of_sync.is_empty() && self.copies.is_empty();
             assert!(is_over, "B4: it has copied everything, and something is lacking");
         }
         if self.phase == Phase::Complete {

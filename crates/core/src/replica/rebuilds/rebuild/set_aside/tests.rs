@@ -4,10 +4,10 @@ fn at(millis: u64) -> Instant {
     Instant(millis * 1_000_000)
 }
 
-fn runs(aside: &SetAside, lacking: &BlockSet) -> Vec<(u64, u64)> {
+fn runs(aside: &SetAside, out_of_sync: &BlockSet) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(run) = aside.first_run(lacking, from..100) {
+    while let Some(run) = aside.first_run(out_of_sync, from..100) {
         let piece = aside.piece(run);
         from = piece.end;
         found.push((piece.start, piece.end));
@@ -17,25 +17,25 @@ fn runs(aside: &SetAside, lacking: &BlockSet) -> Vec<(u64, u64)> {
 
 #[test]
 fn what_failed_is_read_block_by_block_and_what_fails_alone_is_set_aside() {
-    let mut lacking = BlockSet::default();
-    lacking.insert(10..20);
+    let mut out_of_sync = BlockSet::default();
+    out_of_sync.insert(10..20);
     let mut aside = SetAside::default();
-    assert_eq!(runs(&aside, &lacking), [(10, 20)]);
+    assert_eq!(runs(&aside, &out_of_sync), [(10, 20)]);
     assert_eq!(aside.first(), None);
     aside.failed(at(0), 12..15);
-    assert_eq!(runs(&aside, &lacking), [(10, 12), (12, 13), (13, 14), (14, 15), (15, 20)]);
+    assert_eq!(runs(&aside, &out_of_sync), [(10, 12), (12, 13), (13, 14), (14, 15), (15, 20)]);
     assert_eq!(aside.first(), Some(12));
     aside.failed(at(0), 13..14);
-    assert_eq!(runs(&aside, &lacking), [(10, 12), (12, 13), (14, 15), (15, 20)]);
+    assert_eq!(runs(&aside, &out_of_sync), [(10, 12), (12, 13), (14, 15), (15, 20)]);
     assert_eq!(aside.first(), Some(13));
     for copied in [10..12, 12..13, 14..15, 15..20] {
         aside.copied(copied.clone());
-        lacking.remove(copied);
+        out_of_sync.remove(copied);
     }
-    assert_eq!(runs(&aside, &lacking), []);
+    assert_eq!(runs(&aside, &out_of_sync), []);
     assert_eq!(aside.first(), Some(13));
     aside.advance(at(100));
-    assert_eq!(runs(&aside, &lacking), [(13, 14)]);
+    assert_eq!(runs(&aside, &out_of_sync), [(13, 14)]);
     assert_eq!(aside.first(), Some(13));
     aside.copied(13..14);
     assert_eq!(aside.first(), None);

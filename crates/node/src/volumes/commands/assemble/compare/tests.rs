@@ -17,9 +17,9 @@ fn more_ranges_than_can_be_listed_are_still_counted() {
     for block in 0..MAX_RANGES as u64 + 5 {
         difference.note(0, block * 2 * BLOCK as u64);
     }
-    let told = difference.of_branch(1);
-    assert_eq!((told.ranges.len(), told.complete), (MAX_RANGES, false));
-    assert_eq!(told.blocks, MAX_RANGES as u64 + 5);
+    let reported = difference.of_branch(1);
+    assert_eq!((reported.ranges.len(), reported.complete), (MAX_RANGES, false));
+    assert_eq!(reported.blocks, MAX_RANGES as u64 + 5);
 }
 
 #[test]

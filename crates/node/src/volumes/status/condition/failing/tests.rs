@@ -123,9 +123,9 @@ fn that_the_last_disk_failed_is_told_until_a_verify_finds_nothing_wrong() {
         (1001, 0, VolumeHealth::InSync),
     ] {
         live.verify = Some(verify(began, unreadable));
-        let mut told = live.clone();
-        note_failures(&mut told, 90_000);
-        assert_eq!(told.health, health, "{began} {unreadable}");
+        let mut reported = live.clone();
+        note_failures(&mut reported, 90_000);
+        assert_eq!(reported.health, health, "{began} {unreadable}");
     }
 }
 

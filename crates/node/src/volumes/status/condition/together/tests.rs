@@ -8,7 +8,7 @@ use super::super::{Account, ReplicaFacts};
 use super::*;
 
 /// What the primary on a node says, of a volume with these replicas.
-fn said(node: &str, account: &Account, facts: [ReplicaFacts; 2]) -> Told {
+fn said(node: &str, account: &Account, facts: [ReplicaFacts; 2]) -> Reported {
     let mut status = concluded(account, &facts);
     let replicas = status.mirrors[0].replicas.iter_mut();
     replicas.enumerate().for_each(|(index, replica)| replica.id = index.to_string());
@@ -21,7 +21,7 @@ fn said(node: &str, account: &Account, facts: [ReplicaFacts; 2]) -> Told {
     for primary in status.primaries.iter_mut().filter(|primary| primary.node == node) {
         primary.requests = Some(7);
     }
-    Told { node, status }
+    Reported { node, status }
 }
 
 fn good() -> [ReplicaFacts; 2] {
@@ -64,9 +64,9 @@ fn the_worst_that_any_primary_says_of_a_replica_counts_and_who_says_it() {
 
 #[test]
 fn requests_that_wait_on_one_node_are_told_with_its_name() {
-    let mut told = said("n2", &waits("it waits"), good());
-    told.status.suspended = suspended();
-    let both = vec![said("n1", &Account::Serving, good()), told];
+    let mut reported = said("n2", &waits("it waits"), good());
+    reported.status.suspended = suspended();
+    let both = vec![said("n1", &Account::Serving, good()), reported];
     let status = worst(both, vec!["node n3 does not answer".into()], 0).unwrap();
     assert_eq!(status.state, VolumeState::Suspended);
     assert!(status.suspended.is_some());
@@ -76,19 +76,19 @@ fn requests_that_wait_on_one_node_are_told_with_its_name() {
 
 #[test]
 fn one_primary_says_what_it_says() {
-    let told = said("n1", &Account::Serving, good());
-    let status = worst(vec![told.clone()], Vec::new(), 0).unwrap();
+    let reported = said("n1", &Account::Serving, good());
+    let status = worst(vec![reported.clone()], Vec::new(), 0).unwrap();
     assert_eq!((status.reason, status.exports.len()), (None, 0));
-    let status = worst(vec![told], vec!["a note".into()], 0).unwrap();
+    let status = worst(vec![reported], vec!["a note".into()], 0).unwrap();
     assert_eq!(status.reason.as_deref(), Some("a note"));
     assert!(worst(Vec::new(), vec!["a note".into()], 0).is_none());
 }
 
 #[test]
 fn what_one_waits_for_is_said_once() {
-    let mut told = said("n2", &waits("the coordinator is away"), good());
-    told.status.suspended = suspended();
-    let status = worst(vec![told], vec!["the coordinator does not hear it".into()], 0).unwrap();
+    let mut reported = said("n2", &waits("the coordinator is away"), good());
+    reported.status.suspended = suspended();
+    let status = worst(vec![reported], vec!["the coordinator does not hear it".into()], 0).unwrap();
     let why = "on node n2: the coordinator is away; the coordinator does not hear it";
     assert_eq!(status.reason.as_deref(), Some(why));
 }
@@ -125,14 +125,14 @@ fn of_replicas_those_count_that_know_the_newest_view() {
     assert!(reason.contains("it lacks writes") && reason.ends_with(why), "{reason}");
 }
 
-fn with_failed(count: u64, first: u64, last: u64) -> Told {
-    let mut told = said("n2", &Account::Serving, good());
-    told.status.failed = serde_json::from_value(json!([{
+fn with_failed(count: u64, first: u64, last: u64) -> Reported {
+    let mut reported = said("n2", &Account::Serving, good());
+    reported.status.failed = serde_json::from_value(json!([{
         "kind": "write", "cause": "no-data", "why": "", "count": count, "first": first,
         "last": last,
     }]))
     .unwrap();
-    told
+    reported
 }
 
 #[test]

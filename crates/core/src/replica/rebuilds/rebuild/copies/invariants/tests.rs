@@ -53,7 +53,7 @@ fn it_is_complete_when_nothing_is_lacking() {
     breaks_of("B4", |rebuild| rebuild.phase = Phase::Complete);
     breaks_of("B4", |rebuild| {
         rebuild.phase = Phase::Complete;
-        rebuild.lacking = Default::default();
+        rebuild.out_of_sync = Default::default();
         rebuild.copies.clear();
         rebuild.runs.clear();
         rebuild.unflushed.insert(0..1);

@@ -34,7 +34,7 @@ struct Primary {
 
 /// What the engine tells, in this order.
 #[derive(Debug)]
-enum Told {
+enum Reported {
     Serves(Incarnation),
     Ended(Incarnation, EndReason),
 }
@@ -48,7 +48,7 @@ enum Aim {
     /// Something that leaves the attachment alone.
     Other,
     Retry,
-    Tell,
+    Report,
     Clear,
     Save,
 }
@@ -107,7 +107,7 @@ pub(super) struct World {
     granted: Vec<TurnId>,
     engine: Option<Primary>,
     orders: VecDeque<(Incarnation, bool)>,
-    told: VecDeque<Told>,
+    reported: VecDeque<Reported>,
     /// For which primary there is a device, and an export.
     device: Option<Incarnation>,
     nbd: Option<Incarnation>,
@@ -132,7 +132,7 @@ impl World {
             granted: Vec::new(),
             engine: None,
             orders: VecDeque::new(),
-            told: VecDeque::new(),
+            reported: VecDeque::new(),
             device: None,
             nbd: None,
             is_away: false,
@@ -200,7 +200,7 @@ impl World {
         let index = device.filter(|_| self.random.once_in(2)).unwrap_or(any);
         let Some(task) = self.tasks.get_mut(index) else { return };
         // The daemon's own tasks end with it.
-        if matches!(task.aim, Aim::Save | Aim::Retry | Aim::Tell | Aim::Clear) {
+        if matches!(task.aim, Aim::Save | Aim::Retry | Aim::Report | Aim::Clear) {
             return;
         }
         task.is_orphan = true;
@@ -250,17 +250,17 @@ impl World {
         self.tasks.clear();
         self.granted.clear();
         self.orders.clear();
-        self.told.clear();
+        self.reported.clear();
         self.engine = None;
         (self.device, self.nbd) = (None, None);
-        if self.file.untold {
+        if self.file.unreported {
             self.machine.unwant();
         }
         if let Some(how) = self.file.remembered.clone() {
             self.machine.note_earlier(Incarnation(how.incarnation));
             self.machine.await_again(how, "restarted");
         }
-        let is_known = self.machine.awaited().is_some() || self.machine.is_untold();
+        let is_known = self.machine.awaited().is_some() || self.machine.is_unreported();
         if let Some(shown) = self.wanted_here.clone().filter(|_| !is_known) {
             self.machine.await_again(wanted(0, shown), "restarted");
         }
@@ -273,7 +273,7 @@ impl World {
     pub(super) fn go_on(&mut self) {
         match self.random.below(5) {
             0 => self.engine_step(),
-            1 => self.tell_step(),
+            1 => self.report_step(),
             _ => {
                 let index = self.random.below(self.tasks.len());
                 if index < self.tasks.len() {
@@ -307,7 +307,7 @@ impl World {
                     (task.turn, task.next) = (Some(turn), Next::Ended);
                 }
                 Output::Retry => self.begin(Aim::Retry),
-                Output::Tell => self.begin(Aim::Tell),
+                Output::Report => self.begin(Aim::Report),
                 Output::Save => self.begin(Aim::Save),
             }
         }
@@ -353,7 +353,7 @@ impl World {
             }
             primary.serves = true;
             self.swap(Some(id));
-            self.told.push_back(Told::Serves(id));
+            self.reported.push_back(Reported::Serves(id));
         }
     }
 
@@ -369,14 +369,16 @@ impl World {
 
     fn end_primary(&mut self, reason: EndReason) {
         if let Some(primary) = self.engine.take() {
-            self.told.push_back(Told::Ended(primary.id, reason));
+            self.reported.push_back(Reported::Ended(primary.id, reason));
         }
     }
 
-    fn tell_step(&mut self) {
-        match self.told.pop_front() {
-            Some(Told::Serves(id)) => self.machine.serves(id, None),
-            Some(Told::Ended(id, reason)) => drop(self.machine.ended(id, reason, "it has ended")),
+    fn report_step(&mut self) {
+        match self.reported.pop_front() {
+            Some(Reported::Serves(id)) => self.machine.serves(id, None),
+            Some(Reported::Ended(id, reason)) => {
+                let _ = self.machine.ended(id, reason, "it has ended");
+            }
             None => return,
         }
         self.advance();
@@ -490,7 +492,7 @@ impl World {
                 Some(Next::News(is_done))
             }
             Next::News(is_done) => {
-                self.tell_coordinator();
+                self.report_coordinator();
                 Some(Next::Done(is_done))
             }
             Next::Done(is_done) => self.done(index, aim, is_done),
@@ -504,7 +506,7 @@ impl World {
                 false
             }
             Aim::Retry => self.machine.next_try(),
-            Aim::Tell => self.machine.next_telling(),
+            Aim::Report => self.machine.next_reporting(),
             _ => true,
         };
         if !goes_on {
@@ -522,8 +524,8 @@ impl World {
         let phase = self.machine.seen().map(|seen| seen.phase());
         match aim {
             Aim::Other | Aim::Clear | Aim::Save => return Some(Next::Done(true)),
-            Aim::Tell => {
-                if self.tell_coordinator() {
+            Aim::Report => {
+                if self.report_coordinator() {
                     self.reach("told later");
                 }
                 return Some(Next::Done(true));
@@ -541,9 +543,9 @@ impl World {
                 return Some(Next::Withdraw(id));
             }
             Aim::Retry => {
-                if let Some(lacking) = self.machine.lacking() {
+                if let Some(unshown) = self.machine.unshown() {
                     self.reach("shown late");
-                    self.tasks[index].how = lacking.missing;
+                    self.tasks[index].how = unshown.missing;
                     return Some(Next::Show(self.present()));
                 }
                 let Some(awaited) = self.machine.awaited() else { return Some(Next::Done(true)) };
@@ -610,7 +612,7 @@ impl World {
         let shown = self.machine.seen().map(Seen::shown).unwrap_or_default();
         match aim {
             Aim::Retry if shown != how => {
-                self.machine.establish_lacking(id, "it could not be made")
+                self.machine.establish_unshown(id, "it could not be made")
             }
             _ => self.machine.establish(id),
         }
@@ -624,14 +626,14 @@ impl World {
 
     /// As whoever changes the volume does, before it answers. Returns true if there was something
     /// to tell.
-    fn tell_coordinator(&mut self) -> bool {
-        if !self.machine.is_untold() || self.is_away {
+    fn report_coordinator(&mut self) -> bool {
+        if !self.machine.is_unreported() || self.is_away {
             return false;
         }
         if let Some(shown) = self.machine.news() {
             self.wanted_here = shown;
         }
-        self.machine.told();
+        self.machine.reported();
         self.file = self.machine.take_kept();
         true
     }
@@ -643,9 +645,8 @@ impl World {
         });
         let alone = alone && self.tasks.iter().filter(|task| task.aim == aim).count() == 1;
         // Another node has taken it, and this one has not heard that yet.
-        let is_lost =
-            |told: &Told| matches!(told, Told::Ended(_, reason) if *reason == EndReason::Fenced);
-        let alone = alone && !self.told.iter().any(is_lost);
+        let is_lost = |reported: &Reported| matches!(reported, Reported::Ended(_, reason) if *reason == EndReason::Fenced);
+        let alone = alone && !self.reported.iter().any(is_lost);
         let shown =
             self.machine.seen().filter(|seen| seen.phase() == Phase::Attached).map(Seen::shown);
         match aim {
@@ -671,7 +672,7 @@ impl World {
             }
             _ => {}
         }
-        if matches!(aim, Aim::Retry | Aim::Tell) {
+        if matches!(aim, Aim::Retry | Aim::Report) {
             // Again, until the machine says that it is over.
             let task = &mut self.tasks[index];
             let turn = task.turn.take();
@@ -696,7 +697,8 @@ impl World {
     pub(super) fn come_to_rest(&mut self) {
         (self.is_quiet, self.is_away) = (true, false);
         for _ in 0..100_000 {
-            let is_still = self.tasks.is_empty() && self.told.is_empty() && self.orders.is_empty();
+            let is_still =
+                self.tasks.is_empty() && self.reported.is_empty() && self.orders.is_empty();
             let goes_on = self.engine.as_ref().is_some_and(|it| it.ends || !it.serves);
             if is_still && !goes_on {
                 return;
@@ -712,7 +714,7 @@ impl World {
         let phase = seen.as_ref().map(|seen| seen.phase());
         let shown = seen.as_ref().map(Seen::shown);
         assert!(matches!(phase, None | Some(Phase::Attached)), "half done: {self:#?}");
-        assert_eq!(self.machine.lacking(), None, "not shown as it is meant to be: {self:#?}");
+        assert_eq!(self.machine.unshown(), None, "not shown as it is meant to be: {self:#?}");
         let runs = self.engine.as_ref().map(|primary| primary.id);
         let listed = self.machine.attachment.as_ref().map(Attachment::primary);
         assert_eq!(listed, runs, "what is listed is what runs: {self:#?}");
@@ -721,7 +723,7 @@ impl World {
         assert_eq!((self.device.is_some(), self.nbd.is_some()), (device, nbd), "{self:#?}");
         assert_eq!(self.wanted_here, shown, "the coordinator knows otherwise: {self:#?}");
         assert_eq!(self.file.remembered.as_ref().map(Wanted::shown), shown, "{self:#?}");
-        assert!(!self.file.untold, "{self:#?}");
+        assert!(!self.file.unreported, "{self:#?}");
         assert_eq!(
             self.machine.is_idle(),
             phase.is_none() && self.machine.earlier() == Earlier::MayLive

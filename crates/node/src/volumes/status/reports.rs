@@ -22,16 +22,16 @@ const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What nodes have answered.
 #[derive(Debug, Clone, Default)]
-pub(in crate::volumes) struct Heard {
+pub(in crate::volumes) struct Reports {
     /// Whether each node that was asked has answered.
     nodes: BTreeMap<NodeId, bool>,
     /// Those of them that have said what is wrong with their replicas, if anything is.
-    told: BTreeSet<NodeId>,
+    reported: BTreeSet<NodeId>,
     unserved: BTreeMap<ReplicaId, Unserved>,
     risks: BTreeMap<ReplicaId, Risk>,
 }
 
-impl Heard {
+impl Reports {
     /// Whether a node has answered; `None`: it was not asked.
     pub(in crate::volumes) fn answered(&self, node: NodeId) -> Option<bool> {
         self.nodes.get(&node).copied()
@@ -40,7 +40,7 @@ impl Heard {
     /// Whether a node has said that nothing is wrong with this replica of it.
     pub(super) fn is_well(&self, node: NodeId, replica: ReplicaId) -> bool {
         let is_known = self.risks.contains_key(&replica) || self.unserved.contains_key(&replica);
-        self.told.contains(&node) && !is_known
+        self.reported.contains(&node) && !is_known
     }
 
     /// What is wrong with a replica that is served, if its node has said so.
@@ -51,7 +51,7 @@ impl Heard {
     /// With what was heard later.
     pub(super) fn extend(&mut self, later: Self) {
         self.nodes.extend(later.nodes);
-        self.told.extend(later.told);
+        self.reported.extend(later.reported);
         self.unserved.extend(later.unserved);
         self.risks.extend(later.risks);
     }
@@ -63,12 +63,12 @@ impl Heard {
     }
 
     /// With what a node says of replicas that it does not serve. Of no other one it says so.
-    pub(super) fn with_told(
+    pub(super) fn with_reported(
         mut self,
         node: NodeId,
         unserved: impl Iterator<Item = (ReplicaId, Unserved)>,
     ) -> Self {
-        self.told.insert(node);
+        self.reported.insert(node);
         self.unserved.extend(unserved);
         self
     }
@@ -76,8 +76,9 @@ impl Heard {
     /// Nodes that were asked, and whether they have answered: each replica is as it should be.
     #[cfg(test)]
     pub(super) fn of_nodes(nodes: [(NodeId, bool); 2]) -> Self {
-        let told = nodes.iter().filter(|(_, answers)| *answers).map(|(node, _)| *node).collect();
-        Self { nodes: nodes.into(), told, ..Self::default() }
+        let reported =
+            nodes.iter().filter(|(_, answers)| *answers).map(|(node, _)| *node).collect();
+        Self { nodes: nodes.into(), reported, ..Self::default() }
     }
 
     /// With a replica that its node does not serve.
@@ -103,7 +104,7 @@ pub(super) async fn ask(
     node: &Arc<Node>,
     views: impl IntoIterator<Item = &View>,
     is_awaited: bool,
-) -> Heard {
+) -> Reports {
     let records = views.into_iter().flat_map(View::replicas).map(|(_, record)| record);
     let asked = records.map(|record| (record.node, record.id)).collect();
     ask_of(node, asked, is_awaited).await
@@ -114,7 +115,7 @@ pub(super) async fn ask_of(
     node: &Arc<Node>,
     replicas: Vec<(NodeId, ReplicaId)>,
     is_awaited: bool,
-) -> Heard {
+) -> Reports {
     let mut by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>> = BTreeMap::new();
     for (at, replica) in replicas.into_iter().filter(|(at, _)| *at != node.identity.node) {
         by_node.entry(at).or_default().insert(replica);
@@ -127,7 +128,7 @@ pub(in crate::volumes) async fn ask_nodes(
     node: &Arc<Node>,
     by_node: BTreeMap<NodeId, BTreeSet<ReplicaId>>,
     is_awaited: bool,
-) -> Heard {
+) -> Reports {
     let asked = by_node.into_iter().filter_map(|(id, replicas)| {
         let (node, member) = (node.clone(), node.coordinator.node(id)?);
         Some(async move {
@@ -137,16 +138,16 @@ pub(in crate::volumes) async fn ask_nodes(
             (id, answer.await.unwrap_or(Answer::None))
         })
     });
-    let mut heard = Heard::default();
+    let mut reports = Reports::default();
     for answer in tasks::at_most(tasks::MAX_ASKED, asked).await {
         let Ok((id, answer)) = answer else { continue };
-        heard.nodes.insert(id, !matches!(answer, Answer::None));
-        let Answer::Told(told) = answer else { continue };
-        heard.told.insert(id);
-        heard.unserved.extend(told.iter().filter_map(PeerReplica::unserved));
-        heard.risks.extend(told.iter().filter_map(PeerReplica::risk));
+        reports.nodes.insert(id, !matches!(answer, Answer::None));
+        let Answer::Reported(reported) = answer else { continue };
+        reports.reported.insert(id);
+        reports.unserved.extend(reported.iter().filter_map(PeerReplica::unserved));
+        reports.risks.extend(reported.iter().filter_map(PeerReplica::risk));
     }
-    heard
+    reports
 }
 
 /// What a node says of its replicas.
@@ -156,7 +157,7 @@ enum Answer {
     /// It answers, and says nothing of them: it refuses the question, or does not know it.
     Nothing,
     /// Those that it does not serve, or with which something is wrong.
-    Told(Vec<PeerReplica>),
+    Reported(Vec<PeerReplica>),
 }
 
 async fn ask_one(
@@ -170,7 +171,7 @@ async fn ask_one(
     let answer =
         node.cluster.forward::<_, Vec<PeerReplica>>(member, Method::POST, path, body, patience);
     match answer.await {
-        Ok(told) => Answer::Told(told),
+        Ok(reported) => Answer::Reported(reported),
         Err(e) if matches!(e.code, ErrorCode::NodeUnreachable | ErrorCode::TimedOut) => {
             Answer::None
         }

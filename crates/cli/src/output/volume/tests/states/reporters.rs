@@ -18,7 +18,7 @@ const DELETED: &str =
 const READ_ONLY: &str = "its file system is read-only, as after an error of its disk (see the kernel's log): unmount it, check it, and mount it for writing";
 
 /// Who answers, and what that says of the volume itself.
-pub(super) struct Teller {
+pub(super) struct Reporter {
     pub heading: String,
     pub source: StatusSource,
     pub account: Account,
@@ -30,10 +30,10 @@ pub(super) struct Teller {
     /// For how many seconds its requests have waited, where that matters.
     pub waited: Option<u64>,
     /// Whether the coordinator answers node n1, which then knows of nodes' heartbeats.
-    hears_coordinator: bool,
+    reaches_coordinator: bool,
 }
 
-impl Teller {
+impl Reporter {
     fn new(
         source: StatusSource,
         heading: String,
@@ -41,14 +41,14 @@ impl Teller {
         account: Account,
     ) -> Self {
         let (wanted, first, waited) = (Vec::new(), State::InSync, None);
-        let hears_coordinator = source != StatusSource::Replica;
-        Self { heading, source, account, attached, wanted, first, waited, hears_coordinator }
+        let reaches_coordinator = source != StatusSource::Replica;
+        Self { heading, source, account, attached, wanted, first, waited, reaches_coordinator }
     }
 
     /// What may be known of the second replica, and how that is called.
     pub fn seconds(&self) -> Vec<(&'static str, ReplicaFacts)> {
         let mut all = seconds(self.source);
-        for (_, facts) in all.iter_mut().filter(|_| !self.hears_coordinator) {
+        for (_, facts) in all.iter_mut().filter(|_| !self.reaches_coordinator) {
             facts.node_alive = None;
         }
         all
@@ -80,20 +80,20 @@ impl Teller {
             "The replica on {node}, while neither the coordinator nor a primary answers: {heading}"
         );
         let saved = Some(SAVED);
-        let (teller, stopped) = ("n1".into(), stopped.map(str::to_owned));
-        let account = Account::Replica { node: node.to_owned(), saved, teller, stopped };
+        let (reporter, stopped) = ("n1".into(), stopped.map(str::to_owned));
+        let account = Account::Replica { node: node.to_owned(), saved, reporter, stopped };
         Self::new(StatusSource::Replica, heading, attached, account)
     }
 }
 
 /// Whoever may answer node n1, which is asked.
-pub(super) fn tellers() -> Vec<Teller> {
+pub(super) fn reporters() -> Vec<Reporter> {
     let mut all = primaries();
     all.extend(coordinators());
-    all.push(Teller::replica("n1", "it was attached nowhere", None, None));
-    all.push(Teller::replica("n1", "it was attached on n3", Some("n3"), None));
-    all.push(Teller::replica("n2", "it was attached nowhere", None, None));
-    all.push(Teller::replica("n1", "it was stopped", None, Some("music")));
+    all.push(Reporter::replica("n1", "it was attached nowhere", None, None));
+    all.push(Reporter::replica("n1", "it was attached on n3", Some("n3"), None));
+    all.push(Reporter::replica("n2", "it was attached nowhere", None, None));
+    all.push(Reporter::replica("n1", "it was stopped", None, Some("music")));
     all
 }
 
@@ -104,48 +104,48 @@ fn wanted(alive: Option<bool>, why: Option<&str>) -> WantedStatus {
     WantedStatus { node, alive, device: true, nbd: false, nvme: false, exports, why }
 }
 
-fn primaries() -> Vec<Teller> {
+fn primaries() -> Vec<Reporter> {
     let waits = |why: &str, silent_mirror| Wait { why: why.into(), silent_mirror };
     let coordinator_away = "a view has to change, and the coordinator does not answer node n1";
     let starting = "it is being attached: replicas are reached and the view is changed";
     let device = "its block device is being made on node n1; its primary serves";
     let no_data = "no in-sync replica of mirror 0 answers";
     vec![
-        Teller::primary("it serves", "n1", Account::Serving),
-        Teller::primary("it serves", "n3", Account::Serving),
-        Teller {
-            hears_coordinator: false,
-            ..Teller::primary(
+        Reporter::primary("it serves", "n1", Account::Serving),
+        Reporter::primary("it serves", "n3", Account::Serving),
+        Reporter {
+            reaches_coordinator: false,
+            ..Reporter::primary(
                 "it serves, and the coordinator does not answer",
                 "n1",
                 Account::Serving,
             )
         },
-        Teller::primary("it is being attached", "n1", Account::Starting(waits(starting, None))),
-        Teller::primary(
+        Reporter::primary("it is being attached", "n1", Account::Starting(waits(starting, None))),
+        Reporter::primary(
             "its block device is being made, since less than 30 s ago",
             "n1",
             Account::Starting(waits(device, None)),
         ),
-        Teller {
+        Reporter {
             waited: Some(31),
-            ..Teller::primary(
+            ..Reporter::primary(
                 "its block device is being made, since 31 s ago",
                 "n1",
                 Account::Starting(waits(device, None)),
             )
         },
-        Teller::primary(
+        Reporter::primary(
             "it waits for the coordinator",
             "n1",
             Account::Suspended(waits(coordinator_away, None)),
         ),
-        Teller::primary(
+        Reporter::primary(
             "only the return of a replica waits for the coordinator",
             "n1",
             Account::Awaiting(coordinator_away.into()),
         ),
-        Teller::primary(
+        Reporter::primary(
             "it waits for an in-sync replica",
             "n1",
             Account::Suspended(waits(no_data, Some(0))),
@@ -153,27 +153,27 @@ fn primaries() -> Vec<Teller> {
     ]
 }
 
-fn coordinators() -> Vec<Teller> {
-    let silent = |alive| Account::Silent { node: "n3".into(), alive, teller: "n1".into() };
+fn coordinators() -> Vec<Reporter> {
+    let silent = |alive| Account::Silent { node: "n3".into(), alive, reporter: "n1".into() };
     let forgotten = Account::Forgotten { node: "n1".into(), name: "music".into() };
     vec![
-        Teller::coordinator("attached nowhere", None, Account::Detached),
-        Teller::coordinator("stopped", None, Account::Stopped("music".into())),
-        Teller::coordinator("attached here, where nothing uses it", Some("n1"), forgotten),
-        Teller::coordinator("attached on a node that does not answer", Some("n3"), silent(true)),
-        Teller::coordinator("attached on a node that is dead", Some("n3"), silent(false)),
-        Teller {
+        Reporter::coordinator("attached nowhere", None, Account::Detached),
+        Reporter::coordinator("stopped", None, Account::Stopped("music".into())),
+        Reporter::coordinator("attached here, where nothing uses it", Some("n1"), forgotten),
+        Reporter::coordinator("attached on a node that does not answer", Some("n3"), silent(true)),
+        Reporter::coordinator("attached on a node that is dead", Some("n3"), silent(false)),
+        Reporter {
             first: State::Stale,
-            ..Teller::coordinator(
+            ..Reporter::coordinator(
                 "attached on a node that is dead, and the replica on n1 is stale",
                 Some("n3"),
                 silent(false),
             )
         },
-        Teller::wanted("that is dead", Some(false), None),
-        Teller::wanted("that has not attached it", Some(true), None),
-        Teller::wanted("that says why it is not", Some(true), Some("no in-sync replica answers")),
-        Teller::wanted("that was not seen yet", None, None),
+        Reporter::wanted("that is dead", Some(false), None),
+        Reporter::wanted("that has not attached it", Some(true), None),
+        Reporter::wanted("that says why it is not", Some(true), Some("no in-sync replica answers")),
+        Reporter::wanted("that was not seen yet", None, None),
     ]
 }
 
@@ -184,14 +184,14 @@ pub(super) fn replica(node: &str, state: State, cause: Cause) -> ReplicaFacts {
         state,
         cause,
         leaves: false,
-        apart: false,
+        diverged: false,
         unserved: None,
         risk: None,
         connected: None,
-        may_lack: false,
+        may_be_out_of_sync: false,
         node_alive: Some(true),
         answered: None,
-        teller: "n1".into(),
+        reporter: "n1".into(),
     }
 }
 
@@ -237,7 +237,7 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             ("in-sync, does not answer", session(false)),
             (
                 "in-sync, answers, may lack the last writes",
-                ReplicaFacts { may_lack: true, ..session(false) },
+                ReplicaFacts { may_be_out_of_sync: true, ..session(false) },
             ),
             ("in-sync, its disk absent", ReplicaFacts { unserved: Some(away()), ..session(false) }),
             (
@@ -275,7 +275,7 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             (
                 "diverged",
                 ReplicaFacts {
-                    apart: true,
+                    diverged: true,
                     connected: Some(true),
                     ..of(State::Stale, Cause::None)
                 },

@@ -7,9 +7,9 @@ use crate::nvme::command::{Entry, Status};
 /// Names a command of a connection from its arrival to its answer. Thereafter another command may
 /// have the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Slot(u16);
+pub struct Tag(u16);
 
-impl Slot {
+impl Tag {
     pub(in crate::nvme) const fn of(tag: u16) -> Self {
         Self(tag)
     }
@@ -42,7 +42,7 @@ pub(super) struct Open {
     /// answered while it sends a command's data.
     pub(super) answer: Option<(Status, u64)>,
     /// The second half of the operation of which this is the first one.
-    pub(super) second: Option<Slot>,
+    pub(super) second: Option<Tag>,
     /// Whether it is a second half, and the first one has not been answered.
     pub(super) is_behind: bool,
 }
@@ -78,19 +78,19 @@ impl Open {
 }
 
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct Tags {
     open: Vec<Option<Open>>,
-    free: Vec<Slot>,
+    free: Vec<Tag>,
 }
 
-impl Default for Slots {
+impl Default for Tags {
     /// One, for the command that connects.
     fn default() -> Self {
-        Self { open: vec![None], free: vec![Slot(0)] }
+        Self { open: vec![None], free: vec![Tag(0)] }
     }
 }
 
-impl Slots {
+impl Tags {
     /// Adds slots until there are so many; at most 65,536.
     pub(super) fn deepen(&mut self, depth: u32) {
         let added = self.open.len() as u32..depth.min(1 << 16);
@@ -98,7 +98,7 @@ impl Slots {
         // Room for all of them, so that answering never allocates.
         self.free.reserve_exact(self.open.len() + added.len());
         self.open.resize(self.open.len() + added.len(), None);
-        self.free.splice(..0, added.rev().map(|index| Slot(index as u16)));
+        self.free.splice(..0, added.rev().map(|index| Tag(index as u16)));
     }
 
     /// There are none any more.
@@ -110,29 +110,29 @@ impl Slots {
         self.open.len() as u32
     }
 
-    pub(super) fn take(&mut self, open: Open) -> Option<Slot> {
-        let slot = self.free.pop()?;
-        self.open[slot.index()] = Some(open);
-        Some(slot)
+    pub(super) fn take(&mut self, open: Open) -> Option<Tag> {
+        let tag = self.free.pop()?;
+        self.open[tag.index()] = Some(open);
+        Some(tag)
     }
 
-    pub(super) fn get(&self, slot: Slot) -> Option<&Open> {
-        self.open.get(slot.index())?.as_ref()
+    pub(super) fn get(&self, tag: Tag) -> Option<&Open> {
+        self.open.get(tag.index())?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Open> {
-        self.open.get_mut(slot.index())?.as_mut()
+    pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Open> {
+        self.open.get_mut(tag.index())?.as_mut()
     }
 
-    pub(super) fn release(&mut self, slot: Slot) -> Option<Open> {
-        let open = self.open.get_mut(slot.index())?.take()?;
-        self.free.push(slot);
+    pub(super) fn release(&mut self, tag: Tag) -> Option<Open> {
+        let open = self.open.get_mut(tag.index())?.take()?;
+        self.free.push(tag);
         Some(open)
     }
 
     /// Those that are taken.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Open)> {
-        (0..).zip(&self.open).filter_map(|(index, open)| Some((Slot(index), open.as_ref()?)))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Tag, &Open)> {
+        (0..).zip(&self.open).filter_map(|(index, open)| Some((Tag(index), open.as_ref()?)))
     }
 
     /// Asserts what holds after each step: each slot is free, or one command has it.
@@ -140,8 +140,8 @@ impl Slots {
         let taken = self.open.iter().flatten().count();
         assert_eq!(taken + self.free.len(), self.open.len(), "no slot is lost");
         let mut is_free = vec![false; self.open.len()];
-        for slot in &self.free {
-            let index = slot.index();
+        for tag in &self.free {
+            let index = tag.index();
             assert!(!std::mem::replace(&mut is_free[index], true), "{index} is free once");
             assert!(self.open[index].is_none(), "{index} is free, and has a command");
         }

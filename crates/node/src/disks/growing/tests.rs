@@ -15,13 +15,13 @@ fn a_file_becomes_longer_and_what_is_zeroed_reads_so() {
     // What lay behind the data: old bitmaps.
     let mut bytes = Box::new(SuperblockBytes([0x5a; evenkeel_format::SUPERBLOCK_LENGTH]));
     made.file.write_all_at(&bytes.0, end).unwrap();
-    let room = disks.make_room(replica, 4 << 20, Recall::default()).unwrap();
+    let growing = disks.make_space(replica, 4 << 20, Recall::default()).unwrap();
     assert_eq!(made.file.metadata().unwrap().len(), disk_length(4 << 20));
-    room.zero(&(end..DATA_OFFSET + (4 << 20))).unwrap();
+    growing.zero(&(end..DATA_OFFSET + (4 << 20))).unwrap();
     made.file.read_exact_at(&mut bytes.0, end).unwrap();
     assert!(bytes.0.iter().all(|byte| *byte == 0));
     disks.in_engine().note_length(replica, 4 << 20);
-    disks.make_room(replica, 4 << 20, Recall::default()).unwrap();
+    disks.make_space(replica, 4 << 20, Recall::default()).unwrap();
 }
 
 #[test]
@@ -31,11 +31,11 @@ fn a_disk_without_room_says_so() {
     disks.add(&place.disk, None, false).unwrap();
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let error =
-        disks.make_room(made.newest.superblock.replica, 1 << 59, Recall::default()).unwrap_err();
+        disks.make_space(made.newest.superblock.replica, 1 << 59, Recall::default()).unwrap_err();
     assert_eq!(error.code, ErrorCode::DiskTooSmall);
     assert!(error.why.ends_with("for it, and 513P are needed"), "{}", error.why);
     assert_eq!(
-        disks.make_room(ReplicaId(1), 1, Recall::default()).unwrap_err().code,
+        disks.make_space(ReplicaId(1), 1, Recall::default()).unwrap_err().code,
         ErrorCode::NoSuchReplica
     );
 }

@@ -10,7 +10,7 @@ use crate::error::{Answer, EngineError};
 
 /// The steps of making room for more data of a replica, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RoomStep {
+pub enum SpaceStep {
     /// Tell where the metadata behind the data will lie.
     Plan,
     /// Tell which checksums are to be copied there: all (`anew`), or what was written since the
@@ -27,7 +27,7 @@ pub enum RoomStep {
 
 /// What has to be done, by who asked, before the next step of making room.
 #[derive(Debug)]
-pub enum RoomTask {
+pub enum SpaceTask {
     /// To make these bytes of the disk read as zeroes, durably.
     Zero(Range<u64>),
     /// To copy checksums.
@@ -36,26 +36,26 @@ pub enum RoomTask {
 
 /// A step of making room, and who is told what has to be done before the next one; `None`: there is
 /// room.
-pub(crate) struct RoomRequest {
+pub(crate) struct SpaceRequest {
     /// Bytes of data that there is to be room for, on a file or device that is long enough.
     pub(crate) length: u64,
-    pub(crate) step: RoomStep,
+    pub(crate) step: SpaceStep,
     /// A view in which this replica is an idle spare, if there is one: unless it has adopted a
     /// later one, its own view and its bitmaps are of no use to anybody.
     pub(crate) spare_in: Option<Generation>,
-    pub(crate) answer: Answer<Result<Option<RoomTask>, EngineError>>,
+    pub(crate) answer: Answer<Result<Option<SpaceTask>, EngineError>>,
 }
 
 /// Why a step could not be written.
 #[derive(Debug)]
-pub(crate) enum RoomFailure {
+pub(crate) enum SpaceFailure {
     /// Nothing has changed.
     Unchanged(io::Error),
     /// What the superblocks hold is unknown.
     Unknown(io::Error),
 }
 
-impl fmt::Debug for RoomRequest {
+impl fmt::Debug for SpaceRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RoomRequest {{ length: {}, step: {:?} }}", self.length, self.step)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::ReplicaId;
-use evenkeel_engine::RoomTask;
+use evenkeel_engine::SpaceTask;
 use evenkeel_format::disk_length;
 use rustix::fs::OFlags;
 
@@ -19,21 +19,21 @@ use crate::keyed_lock::Recall;
 
 /// A replica's file or device that has room for more data.
 #[derive(Debug)]
-pub struct Room {
+pub struct GrowingFile {
     file: File,
     what: String,
     recall: Recall,
 }
 
-impl Room {
+impl GrowingFile {
     /// Does what has to be done before the next step.
     ///
     /// # Errors
     /// If the disk fails, or the replica is to be closed or deleted.
-    pub fn carry_out(&self, task: &RoomTask) -> Result<(), ApiError> {
+    pub fn carry_out(&self, task: &SpaceTask) -> Result<(), ApiError> {
         match task {
-            RoomTask::Zero(range) => self.zero(range),
-            RoomTask::Carry(pages) => {
+            SpaceTask::Zero(range) => self.zero(range),
+            SpaceTask::Carry(pages) => {
                 pages.carry_out(&self.file).map_err(|e| system(&self.what, &e))
             }
         }
@@ -49,7 +49,7 @@ impl Room {
         for step in device::zero_steps(range) {
             self.refuse_if_recalled()?;
             // A share of 1 fits.
-            self.recall.tell(((step.start - range.start).saturating_mul(100) / length) as u8);
+            self.recall.report(((step.start - range.start).saturating_mul(100) / length) as u8);
             let zeroed = device::zero_step(&self.file, &step);
             zeroed.map_err(|e| system(&self.what, &e))?;
             tracing::info!(done = step.end - range.start, "zeroing new room");
@@ -77,18 +77,18 @@ impl Disks {
     ///
     /// # Errors
     /// If the replica is not here, there is no room, or the disk fails.
-    pub fn make_room(
+    pub fn make_space(
         &self,
         replica: ReplicaId,
         length: u64,
         recall: Recall,
-    ) -> Result<Room, ApiError> {
+    ) -> Result<GrowingFile, ApiError> {
         let disk = self.disk_of(replica).unwrap_or_else(|| "?".into());
         let what = format!("there is no room for more data of the replica on disk {disk}");
-        let site = self.reserve_room(replica, disk_length(length), &what)?;
+        let site = self.reserve_space(replica, disk_length(length), &what)?;
         // Without the lock: it blocks on the disk.
         match site.open(&what) {
-            Ok(file) => Ok(Room { file, what, recall }),
+            Ok(file) => Ok(GrowingFile { file, what, recall }),
             Err(error) => {
                 self.in_engine.change_known(replica, |known| known.reserve(0));
                 Err(error)
@@ -97,7 +97,7 @@ impl Disks {
     }
 
     /// Takes the room, so that nobody else takes it meanwhile.
-    fn reserve_room(
+    fn reserve_space(
         &self,
         replica: ReplicaId,
         wanted: u64,
