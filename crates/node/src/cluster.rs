@@ -205,18 +205,17 @@ pub fn is_unasked(target: &NodeLiveness, error: &ApiError) -> bool {
 /// asked, with what was wanted of it; else with the node that refused it.
 #[must_use]
 pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError {
-    // Not "on node": a replica's place may stand before it.
-    const ASKED: &str = " (asked: node ";
+    const PLACE: &str = " on node ";
     let name = &target.node.name;
     if is_unasked(target, &error) {
         let why = format!("{}: {}", not_asked(name), error.why);
         return ApiError { what: what.to_owned(), why, ..error };
     }
     // It names a node already if that one had asked yet another.
-    if error.what.contains(ASKED) || error.what.contains(" on node ") {
+    if error.what.contains(PLACE) {
         return error;
     }
-    ApiError { what: format!("{}{ASKED}{name})", error.what), ..error }
+    ApiError { what: format!("{}{PLACE}{name}", error.what), ..error }
 }
 
 /// What to do about a node that does not answer this one. Nobody is sent to start a node that is

@@ -45,7 +45,7 @@ async fn what_is_added_to_a_detached_volume_rebuilds_when_it_is_attached() {
 
     let more = nodes[2].ok("PATCH", VOLUME, json!({"replicas": 3})).await;
     let (message, _) = said(&more, "c");
-    assert!(message.ends_with("which rebuild when the volume is attached"), "{message}");
+    assert!(message.ends_with("which is to rebuild when the volume is attached"), "{message}");
     assert_eq!(attach_until_in_sync(&nodes[0]).await, ["a", "b", "c"]);
 
     nodes[2].ok("PATCH", VOLUME, json!({"replicas": 2})).await;

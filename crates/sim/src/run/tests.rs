@@ -1,4 +1,5 @@
 use super::*;
+use crate::marks::RARE;
 use crate::reduction::Kind;
 use crate::sabotage::Sabotage;
 
@@ -114,6 +115,15 @@ fn a_batch_reaches_every_mark() {
         }
     }
     panic!("never reached: {:#?}", totals.marks.missing());
+}
+
+#[test]
+fn each_rare_mark_is_reached_by_its_seed() {
+    for (mark, seed) in RARE {
+        let mut totals = Totals::default();
+        totals.add(&run(seed, None, Log::Off));
+        assert!(totals.marks.count(mark) > 0, "{mark:?} is not reached by seed {seed} any more");
+    }
 }
 
 /// With a tape and nothing left out, a run is the one that was recorded, and that is the seed's

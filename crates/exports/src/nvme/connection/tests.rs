@@ -177,7 +177,7 @@ fn damaged_data_fails_its_command_alone() {
     *write.last_mut().unwrap() ^= 1;
     let mut last = String::new();
     feed(&mut connection, &write, &mut out, |_, event, _| last = format!("{event:?}"));
-    assert_eq!(last, "Damaged(Slot(0))");
+    assert_eq!(last, "Damaged(Tag(0))");
     assert_eq!(out, response(&host, 2, 3, Status::TransientTransport, 0));
     assert_eq!(Status::TransientTransport.number(), 0x22);
     // Of data on request, the rest that was requested is awaited.
@@ -194,7 +194,7 @@ fn damaged_data_fails_its_command_alone() {
     assert_eq!((out.len(), connection.next_data()), (0, None));
     let event =
         only_event(&mut connection, &host.data(4, tag.tag(), 512, &[1; 512], true), &mut out);
-    assert_eq!(event, "Damaged(Slot(0))");
+    assert_eq!(event, "Damaged(Tag(0))");
     assert_eq!(out, response(&host, 3, 4, Status::TransientTransport, 0));
     assert_eq!(connection.answer(tag, Status::Success, 0, &mut out), Err(NotExpected));
     let _ = command(&mut connection, &host.flush(5), &mut out);

@@ -389,10 +389,12 @@ fn who_shares_a_volume_takes_it_from_nobody() {
     swap_with(&coordinator, ALPHA, &evicted, Some(Wish::Here(Shown::default())));
     assert_eq!(wanted_on(&coordinator), both);
     // It may want it otherwise before it does; nobody does who is not meant to attach it.
+    coordinator.answer(Request::Register(node(BETA, "beta").into())).unwrap();
     let want = |node: NodeId, shown: Shown| {
         let (volume, node) = (stored.record.id.clone(), node.to_string());
         let shown = Some(shown);
-        coordinator.answer(Request::Want { volume, node, shown, revision: None }).unwrap();
+        let want = Request::Want { volume, node, shown, revision: None };
+        assert!(matches!(coordinator.answer(want), Ok(Answer::Done)));
     };
     want(BETA, Shown::default());
     assert_eq!(wanted_on(&coordinator)[1], (BETA.to_string(), Some(Shown::default())));

@@ -145,7 +145,7 @@ fn every_cut_gives_the_same_events_and_answers() {
         let bytes = conversation(host);
         let whole = play(&bytes, &[]);
         assert!(whole.log.len() > 40 && format!("{:?}", whole.log).contains("Sequence"));
-        let is_damaged = whole.log.contains(&Record::Other("Damaged(Slot(0))".into()));
+        let is_damaged = whole.log.contains(&Record::Other("Damaged(Tag(0))".into()));
         assert_eq!(is_damaged, host.data_digest);
         for cut in 0..=bytes.len() {
             let cut = play(&bytes, &[cut]);

@@ -11,21 +11,25 @@ pub(in crate::volumes::status) fn correct(
     own: &NodeRef,
     reporter: &str,
 ) {
+    let absences = [
+        messages::counts_as_dead(&own.name),
+        messages::seen_by_coordinator_only(&own.name, reporter),
+    ];
+    let here = messages::unreached_here(reporter);
+    let say = |text: &mut String| {
+        for absence in &absences {
+            *text = text.replace(absence, &here);
+        }
+    };
     let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);
     for replica in replicas.filter(|replica| replica.node.id == own.id) {
         if replica.node_alive == Some(false) {
             replica.node_alive = None;
         }
-        let absences = [
-            messages::counts_as_dead(&own.name),
-            messages::seen_by_coordinator_only(&own.name, reporter),
-        ];
-        let reason = replica.reason.as_deref();
-        let rest = reason.and_then(|text| absences.iter().find_map(|it| text.strip_prefix(it)));
-        if let Some(rest) = rest {
-            replica.reason = Some(format!("{}{rest}", messages::unreached_here(reporter)));
-        }
+        replica.reason.iter_mut().for_each(say);
     }
+    // It names the replicas that keep the volume from being whole, with their reasons.
+    status.reason.iter_mut().for_each(say);
 }
 
 #[cfg(test)]
