@@ -123,6 +123,8 @@ impl Change {
 pub(super) struct Model {
     length: u64,
     has_checksums: bool,
+    /// The data may become longer at any moment.
+    is_growing: bool,
     sectors: BTreeMap<u64, Sector>,
     blocks: BTreeMap<u64, Block>,
     clock: u64,
@@ -137,6 +139,7 @@ impl Model {
         Self {
             length,
             has_checksums,
+            is_growing: false,
             sectors: BTreeMap::new(),
             blocks: BTreeMap::new(),
             clock: 1,
@@ -145,19 +148,29 @@ impl Model {
         }
     }
 
-    /// The data have become longer, or may have: of a last block of which there was a part all
-    /// changes.
-    pub(super) fn may_be_longer(&mut self) {
-        if !self.length.is_multiple_of(BLOCK) {
-            self.forget(self.length / BLOCK..self.length / BLOCK + 1);
+    /// The last block, if there is only a part of it.
+    fn last_part(&self) -> Option<u64> {
+        (!self.length.is_multiple_of(BLOCK)).then_some(self.length / BLOCK)
+    }
+
+    /// The data have become longer: of a last block of which there was a part all changes.
+    fn forget_part(&mut self) {
+        if let Some(block) = self.last_part() {
+            self.forget(block..block + 1);
         }
+    }
+
+    /// The data may become longer from now on, until the length is set or that has failed.
+    pub(super) fn may_be_longer(&mut self, may_be: bool) {
+        self.is_growing = may_be;
+        self.forget_part();
     }
 
     pub(super) fn set_length(&mut self, length: u64) {
         if length != self.length {
-            self.may_be_longer();
+            self.forget_part();
         }
-        self.length = length;
+        (self.length, self.is_growing) = (length, false);
     }
 
     pub(super) const fn now(&self) -> u64 {
@@ -193,11 +206,13 @@ impl Model {
                 }
             }
         }
+        let growing = self.last_part().filter(|_| self.is_growing);
         for number in self.blocks_of(&change.range) {
             let is_whole = self.is_whole(number, &change.range);
             let was_empty = !held_anything.contains(&number);
             let block = self.blocks.entry(number).or_default();
             let is_zeroed = change.stamp == 0;
+            let may_forget = growing == Some(number);
             block.is_rotten &= !is_whole;
             block.is_missing &= !is_whole;
             block.copied = if change.is_copy { now } else { block.copied };
@@ -206,7 +221,9 @@ impl Model {
                 Sum::Maybe => is_zeroed || block.is_rotten || !(is_whole || was_empty),
                 Sum::Written => false,
             };
-            if !stays {
+            if may_forget {
+                block.sum = Sum::Maybe;
+            } else if !stays {
                 block.sum = Sum::Written;
             }
         }

@@ -91,7 +91,7 @@ impl World {
         self.report(|| format!("-- room for {length} bytes: {step:?}"));
         if step == SpaceStep::Use {
             self.asked_length = Some(length);
-            self.model.may_be_longer();
+            self.model.may_be_longer(true);
         }
         let answer = Box::new(move |answer| drop(sender.send(answer)));
         let request = SpaceRequest { length, step, spare_in: None, answer };
@@ -134,6 +134,7 @@ impl World {
                     return Err(("I11", format!("{step:?} fails without a cause: {error}")));
                 }
                 drop(state);
+                self.model.may_be_longer(false);
                 self.note("growths that failed");
             }
         }
