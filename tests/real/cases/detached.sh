@@ -26,7 +26,7 @@ said "it holds nothing yet; it rebuilds when the volume is attached" ek 3 volume
 refused 6 "attach" ek 3 volume status $vol --check
 refused 6 "does not become in-sync by itself" ek 3 replica add $vol n2 --wait --timeout 30s
 attached_until "n1:in-sync n2:in-sync"
-said "which rebuild when the volume is attached" ek 2 volume change $vol --replicas 3
+said "which is to rebuild when the volume is attached" ek 2 volume change $vol --replicas 3
 attached_until "n1:in-sync n2:in-sync n3:in-sync"
 ek 2 volume change $vol --replicas 2 --yes --quiet
 said "it copies when the volume is attached, then the old one is removed" ek 2 replica move $vol n1 --to n3
