@@ -181,6 +181,37 @@ fn a_read_does_not_wait_for_a_replica_that_is_not_there() {
     assert!(cluster.read(primary, BLOCK, 4096).is_some());
 }
 
+/// A mirror of two whose replica with the copy that fits has left a write unanswered for longer
+/// than the deadline, and can't leave; and a read of what the other one has forgotten.
+fn read_beside_a_late_replica() -> (Cluster, RequestId) {
+    let (mut cluster, primary) = forgetful(2, &[0]);
+    cluster.coordinator_answers = false;
+    cluster.frozen.insert(replica(0, 1));
+    cluster.write(primary, 0, 8, 4096);
+    cluster.pass(Settings::default().deadline + Duration::from_secs(1));
+    let read = cluster.request(primary, Operation::Read { offset: BLOCK, length: 4096 });
+    assert!(!cluster.replies.contains_key(&read), "the late one may vouch for it");
+    (cluster, read)
+}
+
+#[test]
+fn a_read_waits_for_a_late_replica_that_may_vouch_for_it() {
+    let (mut cluster, read) = read_beside_a_late_replica();
+    cluster.thaw(replica(0, 1));
+    cluster.pass(Duration::from_secs(1));
+    match &cluster.replies[&read] {
+        Ok(Reply::Data(pieces)) => assert_eq!(pieces[0].1.as_slice(), [7; 4096]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_read_waits_for_a_late_replica_no_longer_than_its_session_lasts() {
+    let (mut cluster, read) = read_beside_a_late_replica();
+    cluster.pass(Settings::default().deadline);
+    assert!(cluster.is_acknowledged(read));
+}
+
 /// Three replicas, of which the last one comes back and lacks four blocks around [`BLOCK`]. What
 /// the others have forgotten is damaged there. Nobody reads it meanwhile.
 fn rebuilt(forgotten: &[(usize, u64)]) -> (Cluster, usize) {

@@ -155,6 +155,12 @@ impl Peer {
         self.session.is_in_time() && !self.disk.is_lost()
     }
 
+    /// Whether it is not asked for data because it is late, and for nothing else: within a deadline
+    /// it can be asked again, or its session ends.
+    pub fn is_only_late(&self) -> bool {
+        self.session.is_overdue() && !self.disk.is_lost() && !self.is_failing()
+    }
+
     /// Whether its confirmation still permits to answer reads.
     #[inline]
     pub fn grants(&self, now: Instant) -> bool {

@@ -58,7 +58,11 @@ impl<P: Payload> Parts<P> {
         let chosen = choose(mirror.in_sync() & mirror.local()).or_else(|| choose(mirror.in_sync()));
         let bit = chosen.and_then(|id| below.peers.known(id)).map_or(0, Peer::bit);
         let exhausted = mirror.in_sync() & !part.failed() == 0;
-        if bit == 0 && self.accept_unverified(below, sequence) {
+        // What nobody vouches for is no answer while one that may vouch for it is only late.
+        let is_awaited = mirror
+            .ids(mirror.in_sync() & !part.failed())
+            .any(|id| below.peers.known(id).is_some_and(Peer::is_only_late));
+        if bit == 0 && !is_awaited && self.accept_unverified(below, sequence) {
             return self.check_read(cx, below, sequence);
         }
         if bit != 0 {

@@ -85,6 +85,12 @@ impl Session {
         self.open().is_some_and(|open| open.is_late)
     }
 
+    /// Whether operations may be sent, but are not answered in time. It lasts a deadline at most:
+    /// then they are, or the session ends.
+    pub fn is_overdue(&self) -> bool {
+        self.open().is_some_and(|open| open.is_ready && open.is_late)
+    }
+
     pub fn pinged_at(&self) -> Option<Instant> {
         self.open().and_then(|open| open.ping).map(|ping| ping.asked_at)
     }
