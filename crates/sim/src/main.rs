@@ -73,6 +73,9 @@ struct Arguments {
     /// Have starts forget checksums of blocks, or not, whatever the seed says
     #[arg(long, value_name = "true|false")]
     forget_checksums: Option<bool>,
+    /// Have clients ask for so many operations at least in each seed
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
+    at_least: u64,
     /// Print every event
     #[arg(long)]
     log: bool,
@@ -95,7 +98,7 @@ impl Arguments {
             depth: self.depth,
             end: self.end.map(|seconds| (seconds * 1e9) as Time),
         };
-        let profile = drawn.counting(counts).forgetting(forgets);
+        let profile = drawn.counting(counts).forgetting(forgets).asking(self.at_least);
         Run { seed, profile, sabotage: self.canary, reduction }
     }
 }

@@ -223,6 +223,13 @@ impl Profile {
         self
     }
 
+    /// Clients ask for so much at least; if it is changed, the seed has another story.
+    #[must_use]
+    pub fn asking(mut self, least: u64) -> Self {
+        self.operations = self.operations.max(least);
+        self
+    }
+
     /// What this seed simulates.
     #[must_use]
     pub fn draw(seed: u64) -> Self {

@@ -209,6 +209,9 @@ impl Run {
         if forgets != drawn.forgets_checksums {
             text += &format!(" --forget-checksums {forgets}");
         }
+        if self.profile.operations != drawn.operations {
+            text += &format!(" --at-least {}", self.profile.operations);
+        }
         if let Some(sabotage) = self.sabotage {
             text += &format!(" --canary {sabotage:?}");
         }
