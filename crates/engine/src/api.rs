@@ -88,12 +88,24 @@ impl OpenReplica {
     /// If the disk can't be flushed or read.
     pub fn read(
         file: OwnedFd,
+        newest: Newest,
+        incarnation: (Incarnation, BootId),
+        settings: Settings,
+    ) -> std::io::Result<Self> {
+        let drive = Drive::of(&file)?;
+        Self::read_on(drive, file, newest, incarnation, settings)
+    }
+
+    /// As [`Self::read`], on this drive.
+    pub(crate) fn read_on(
+        drive: Arc<Drive>,
+        file: OwnedFd,
         mut newest: Newest,
         incarnation: (Incarnation, BootId),
         settings: Settings,
     ) -> std::io::Result<Self> {
         let layout = Layout::of(&file, &newest.superblock)?;
-        let flushes = Flushes::new(Drive::of(&file)?);
+        let flushes = Flushes::new(drive);
         let (metadata, checksums) = disk::prepare(&file, &mut newest)?;
         let superblock = &newest.superblock;
         let config = ReplicaConfig {

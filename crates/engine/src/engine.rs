@@ -38,7 +38,12 @@ impl Engine {
             threads.push(worker::start(index, config.clone(), receiver)?);
             mailboxes.push(mailbox);
         }
-        Ok(Self { workers: Arc::new(mailboxes), threads: Arc::new(Mutex::new(threads)) })
+        Ok(Self { threads: Arc::new(Mutex::new(threads)), ..Self::of(mailboxes) })
+    }
+
+    /// The handle of these workers.
+    pub(crate) fn of(workers: Vec<Mailbox>) -> Self {
+        Self { workers: Arc::new(workers), threads: Arc::default() }
     }
 
     /// Stops the workers and waits for them: closes what is open as a killed process would, but

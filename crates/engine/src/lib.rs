@@ -17,6 +17,8 @@
 //! - [`counters`], `error`: what is counted, and the error of orders.
 
 pub mod api;
+#[cfg(test)]
+mod canary;
 pub mod counters;
 mod disk;
 mod engine;
@@ -24,6 +26,8 @@ mod error;
 pub mod frontend;
 pub mod memory;
 mod ring;
+#[cfg(test)]
+mod seeds;
 mod transport;
 mod worker;
 

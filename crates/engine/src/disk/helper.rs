@@ -34,7 +34,7 @@ pub(crate) type Closed = Box<dyn FnOnce() + Send>;
 pub(crate) type Reporter = Arc<dyn Fn(Done) + Send + Sync>;
 
 /// What is to be done.
-pub(super) type Task = Box<dyn FnOnce() -> Done + Send>;
+pub(crate) type Task = Box<dyn FnOnce() -> Done + Send>;
 
 /// Closes files of disks that have no helper and get none, one after the other. One that hangs
 /// keeps the files waiting that are to be closed in the same way, and nothing else.
@@ -69,7 +69,8 @@ fn close_on(thread: &Sender<Task>, file: impl Send + 'static, report: Closed) {
     let _ = thread.send(task);
 }
 
-/// See the module's documentation.
+/// See the module's documentation. A clone of one that was not needed yet has a thread of its own.
+#[derive(Clone)]
 pub(crate) struct Helper {
     reporter: Reporter,
     closer: Closer,
@@ -83,9 +84,9 @@ impl Helper {
         Self { reporter, closer, tasks: None }
     }
 
-    /// One whose tasks somebody else carries out.
+    /// One whose tasks somebody else carries out, and those of its clones.
     #[cfg(test)]
-    pub(super) fn with_tasks(tasks: Sender<Task>) -> Self {
+    pub(crate) fn with_tasks(tasks: Sender<Task>) -> Self {
         Self { reporter: Arc::new(drop), closer: Closer(tasks.clone()), tasks: Some(tasks) }
     }
 

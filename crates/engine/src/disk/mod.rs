@@ -43,6 +43,8 @@ pub use self::device::{flush, smallest_block};
 use self::filters::{Checksums, DataWrite, End, Request};
 use self::growth::Growth;
 use self::helper::Closed;
+#[cfg(test)]
+pub(crate) use self::helper::Task;
 pub(crate) use self::helper::{Closer, Done, Helper, Reporter};
 use self::map::Questions;
 pub use self::metadata::{Metadata, read_metadata};

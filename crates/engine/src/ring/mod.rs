@@ -9,6 +9,8 @@
 
 mod batch;
 mod file;
+#[cfg(test)]
+mod held;
 mod slab;
 
 use std::collections::VecDeque;
@@ -110,6 +112,9 @@ pub(crate) struct Ring {
     ready: VecDeque<Completion>,
     /// Calls of `io_uring_enter`.
     system_calls: u64,
+    /// What a test keeps from the kernel.
+    #[cfg(test)]
+    held: Option<held::Held>,
 }
 
 impl Ring {
@@ -137,6 +142,8 @@ impl Ring {
             count: 0,
             ready: VecDeque::new(),
             system_calls: 0,
+            #[cfg(test)]
+            held: None,
         })
     }
 
@@ -154,11 +161,18 @@ impl Ring {
         self.count += 1;
         let key = self.inflight.insert(Inflight { owner, kept, _file: file });
         let entry = entry.user_data(key.number());
+        #[cfg(test)]
+        let Some(entry) = self.hold(key, entry) else { return };
+        self.push(&entry);
+    }
+
+    #[inline]
+    fn push(&mut self, entry: &Entry) {
         loop {
             // SAFETY: what the entry points to belongs to `inflight`, at addresses that moves of
             // its owner do not change (pool memory, boxes), until the completion is taken; the
             // descriptor is kept open likewise. `Drop` leaks it all rather than free it early.
-            if unsafe { self.uring.submission().push(&entry) }.is_ok() {
+            if unsafe { self.uring.submission().push(entry) }.is_ok() {
                 return;
             }
             // The queue is full: hand it to the kernel. If that has to rid itself of completions

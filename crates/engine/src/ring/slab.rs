@@ -64,6 +64,11 @@ impl<T> Slab<T> {
             return None;
         }
         let value = place.value.take()?;
+        #[cfg(test)]
+        if crate::canary::is(crate::canary::Canary::ReuseKey) {
+            self.free.push(key.index);
+            return Some(value);
+        }
         // A place whose numbers are used up is not used again.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;

@@ -144,6 +144,10 @@ impl Context {
         if self.waiters.is_empty() || !self.pool.take_released() {
             return VecDeque::new();
         }
+        #[cfg(test)]
+        if crate::canary::is(crate::canary::Canary::WakeOne) {
+            return self.waiters.pop_front().into_iter().collect();
+        }
         std::mem::take(&mut self.waiters)
     }
 

@@ -18,10 +18,13 @@ mod machines;
 mod mailbox;
 mod polling;
 mod replicas;
+#[cfg(test)]
+mod simulation;
 mod timers;
 mod volumes;
 
 use std::io;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,8 +38,8 @@ pub(crate) use self::mailbox::{Mailbox, Order, mailbox};
 use self::polling::Polling;
 use crate::api::{EngineConfig, WorkerStatus};
 use crate::counters::WorkerCounters;
-use crate::disk::Done;
-use crate::disk::device::drive;
+use crate::disk::device::Listeners;
+use crate::disk::{Closer, Done, Helper};
 use crate::ring::{Completion, Owner, Ring, SharedFile};
 
 /// How long `stop` waits for operations under way, before their memory is given up for lost.
@@ -79,7 +82,11 @@ pub(crate) fn start(
     let (reported, started) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
         let _guard = AbortOnPanic;
-        let worker = Worker::new(index, config, mailbox);
+        let reporter = mailbox.reporter();
+        let worker = Closer::start(reporter.clone()).and_then(|closer| {
+            let (helper, listeners) = (Helper::new(reporter, closer), Listeners::of_process());
+            Worker::new(index, &config, mailbox, helper, listeners, now())
+        });
         match worker {
             Ok(mut worker) => {
                 let _ = reported.send(Ok(()));
@@ -95,14 +102,23 @@ pub(crate) fn start(
 }
 
 impl Worker {
-    fn new(index: usize, config: EngineConfig, mailbox: MailboxReceiver) -> io::Result<Self> {
+    /// One that has not begun. The disks of its replicas begin with such a helper, and on drives
+    /// whose failed flushes these are told.
+    fn new(
+        index: usize,
+        config: &EngineConfig,
+        mailbox: MailboxReceiver,
+        helper: Helper,
+        listeners: Arc<Listeners>,
+        now: Instant,
+    ) -> io::Result<Self> {
         let waker = SharedFile::new(mailbox.waker().try_clone()?);
-        drive::wake_by(mailbox.waker());
+        listeners.wake_by(mailbox.waker());
         Ok(Self {
             index,
             // The thread that makes the ring is the one that uses it.
-            cx: Context::new(&config, Ring::new()?, now()),
-            machines: Machines::new(&config, mailbox.reporter())?,
+            cx: Context::new(config, Ring::new()?, now),
+            machines: Machines::new(config, helper, listeners),
             mailbox,
             waker,
             polling: Polling::new(config.max_poll),
@@ -112,11 +128,16 @@ impl Worker {
     }
 
     fn run(&mut self) {
-        self.cx.ring_mut().read_waker(self.waker.clone());
+        self.begin();
         while !self.stopping {
             self.turn();
         }
         self.wind_up();
+    }
+
+    /// Hears orders from now on.
+    fn begin(&mut self) {
+        self.cx.ring_mut().read_waker(self.waker.clone());
     }
 
     fn turn(&mut self) {
@@ -125,6 +146,12 @@ impl Worker {
             tracing::error!(worker = self.index, %error, "io_uring_enter failed; trying again");
             std::thread::sleep(Duration::from_millis(10));
         }
+        self.handle();
+    }
+
+    /// Handles what has completed and what is due, and begins what follows.
+    #[inline]
+    fn handle(&mut self) {
         for _ in 0..MAX_COMPLETIONS {
             let Some(completion) = self.cx.ring_mut().next_completion() else { break };
             self.counters.completions += 1;

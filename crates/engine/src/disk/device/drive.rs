@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rustix::fs::{FileType, fstat, major, minor};
 
@@ -22,18 +22,31 @@ const MAX_DEPTH: usize = 8;
 
 /// The drives of files that were opened. There are few, and none is forgotten.
 static DRIVES: Mutex<BTreeMap<u64, Arc<Drive>>> = Mutex::new(BTreeMap::new());
-/// What is woken when a flush has failed.
-static WAKERS: Mutex<Vec<Weak<OwnedFd>>> = Mutex::new(Vec::new());
-/// Flushes that have failed, of all drives.
-static FAILURES: AtomicU64 = AtomicU64::new(0);
+/// Who is told of the failed flushes of these.
+static LISTENERS: LazyLock<Arc<Listeners>> = LazyLock::new(Arc::default);
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Drive {
     failures: AtomicU64,
+    listeners: Arc<Listeners>,
+}
+
+/// Who is told of failed flushes: the workers of a process, of all its drives.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    /// Flushes that have failed, of all drives.
+    failures: AtomicU64,
+    /// What is woken then.
+    wakers: Mutex<Vec<Weak<OwnedFd>>>,
 }
 
 impl Drive {
+    /// One whose failed flushes these are told.
+    pub(crate) fn new(listeners: Arc<Listeners>) -> Self {
+        Self { failures: AtomicU64::new(0), listeners }
+    }
+
     /// The drive that a file lies on, or that a block device is. Partitions count as their whole
     /// device, and a device that lies on just one other as that one. One that lies on several
     /// counts as a drive of its own.
@@ -43,7 +56,8 @@ impl Drive {
     pub(crate) fn of(file: impl AsFd) -> io::Result<Arc<Self>> {
         let number = base(Path::new(DEVICES), device_of(file)?);
         let mut drives = DRIVES.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(drives.entry(number).or_default().clone())
+        let new = || Arc::new(Self::new(Listeners::of_process()));
+        Ok(drives.entry(number).or_insert_with(new).clone())
     }
 
     /// Whether the device of a file makes a single write durable for less than a flush: it passes
@@ -60,8 +74,19 @@ impl Drive {
     /// A flush has failed: all workers are told to look.
     pub(crate) fn flush_failed(&self) {
         self.failures.fetch_add(1, Ordering::SeqCst);
-        FAILURES.fetch_add(1, Ordering::SeqCst);
-        let mut wakers = WAKERS.lock().unwrap_or_else(PoisonError::into_inner);
+        self.listeners.flush_failed();
+    }
+}
+
+impl Listeners {
+    /// Those of the drives of this process.
+    pub(crate) fn of_process() -> Arc<Self> {
+        LISTENERS.clone()
+    }
+
+    fn flush_failed(&self) {
+        self.failures.fetch_add(1, Ordering::SeqCst);
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         wakers.retain(|waker| {
             // Adding to an eventfd fails only if its counter is full, and then it is readable.
             waker.upgrade().is_some_and(|waker| {
@@ -70,16 +95,16 @@ impl Drive {
             })
         });
     }
-}
 
-/// Flushes that have failed since the process began, of all drives.
-pub(crate) fn failures() -> u64 {
-    FAILURES.load(Ordering::SeqCst)
-}
+    /// Flushes that have failed since the process began, of all drives.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::SeqCst)
+    }
 
-/// Has this waker fire whenever a flush fails, as long as it is there.
-pub(crate) fn wake_by(waker: &Arc<OwnedFd>) {
-    WAKERS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(waker));
+    /// Has this waker fire whenever a flush fails, as long as it is there.
+    pub(crate) fn wake_by(&self, waker: &Arc<OwnedFd>) {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(waker));
+    }
 }
 
 /// The number of the device that a file lies on, or that it is.

@@ -16,7 +16,7 @@ use evenkeel_core::Instant;
 #[cfg(test)]
 pub(super) use self::bytes::read_at;
 pub(super) use self::bytes::write_at;
-pub(crate) use self::drive::Drive;
+pub(crate) use self::drive::{Drive, Listeners};
 pub(super) use self::error::{Failure, cut_short, disk_error, is_of_space};
 pub(super) use self::extents::{extents_of, next_data};
 pub(super) use self::flushes::Failures;

@@ -9,9 +9,9 @@ use crate::disk::device::{Flushes, Layout, Means};
 use crate::disk::simulation::device::{Device, Places};
 use crate::disk::simulation::plan::superblock_of;
 use crate::disk::simulation::queue::Queue;
-use crate::disk::simulation::random::Random;
 use crate::memory::{Buffer, Pool};
 use crate::ring::{Completion, Key, Owner, Slab};
+use crate::seeds::Random;
 
 pub(super) struct Bench {
     pub(super) device: Device,

@@ -10,8 +10,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::random::Random;
 use crate::disk::device::{Access, Drive};
+use crate::seeds::Random;
 
 /// Bytes of a sector, which a write changes as a whole or not, but for torn ones.
 pub(in crate::disk) const SECTOR: u64 = 512;

@@ -14,11 +14,11 @@ use evenkeel_format::{
 
 use super::device::{Device, Places, SECTOR};
 use super::plan::{REGION, superblock_of, view};
-use super::random::Random;
 use super::world::format;
 use crate::disk::checksums::Area;
 use crate::disk::device::read_at;
 use crate::disk::{Metadata, prepare};
+use crate::seeds::Random;
 
 const LENGTH: u64 = 8 << 20;
 const REPLICA: ReplicaId = ReplicaId(7);

@@ -10,7 +10,6 @@ mod metadata;
 mod model;
 pub(super) mod plan;
 pub(super) mod queue;
-pub(super) mod random;
 pub(super) mod scenarios;
 mod tests;
 mod world;

@@ -7,7 +7,7 @@ use evenkeel_format::{DATA_OFFSET, Superblock, metadata_offset, pages_per_bitmap
 
 use super::Sabotage;
 use super::device::Faults;
-use super::random::Random;
+use crate::seeds::Random;
 
 /// Bytes of a region of the intent log.
 pub(super) const REGION: u64 = 1 << 20;

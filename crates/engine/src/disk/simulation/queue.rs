@@ -7,10 +7,10 @@ use std::ops::Range;
 use evenkeel_format::SuperblockBytes;
 
 use super::device::{Device, Lie, SECTOR};
-use super::random::Random;
 use crate::disk::device::Io;
 use crate::memory::{Buffer, BufferMut};
 use crate::ring::{Completion, Kept, Owner};
+use crate::seeds::Random;
 
 /// Where tables of open regions lie.
 const TABLES: [Range<u64>; 2] = [64 << 10..320 << 10, 576 << 10..832 << 10];

@@ -12,13 +12,13 @@ use evenkeel_format::{SuperblockCopy as Copy, newest};
 use super::device::{Device, Places};
 use super::plan::{REGION, superblock_of, view};
 use super::queue::Queue;
-use super::random::Random;
 use super::world::format;
 use crate::disk::device::{Access, Flushes, Layout, Means, read_at};
 use crate::disk::helper::Helper;
 use crate::disk::{Disk, Ended, Found, prepare};
 use crate::memory::Pool;
 use crate::ring::{Completion, Key, Owner, Slab};
+use crate::seeds::Random;
 
 const LENGTH: u64 = 8 << 20;
 /// Bytes whose checksums are read at once.

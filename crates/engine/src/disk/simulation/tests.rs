@@ -1,9 +1,8 @@
-use std::process::Command;
-
 use super::Sabotage;
 use super::device::Lie;
 use super::model::Violation;
 use super::world::{Counts, World};
+use crate::seeds::{first_of_commit, number};
 
 /// Actions in the run of a seed.
 const ACTIONS: u64 = 1400;
@@ -68,24 +67,10 @@ fn find(sabotage: Sabotage) -> Option<(u64, u64, Violation)> {
     })
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
-
-/// The first seed of the sample: each commit has its own.
-fn first() -> u64 {
-    let of_commit = || {
-        let output = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
-        String::from_utf8(output.stdout).ok()
-    };
-    let text = std::env::var("EVENKEEL_TEST_SEED").ok().or_else(of_commit).unwrap_or_default();
-    u64::from_str_radix(text.get(..12).unwrap_or("0"), 16).unwrap_or(0)
-}
-
 #[test]
 fn a_disk_keeps_its_promises_on_a_device_that_fails() {
     let one = number("EVENKEEL_DISK_SEED");
-    let from = number("EVENKEEL_DISK_FROM").unwrap_or_else(first);
+    let from = number("EVENKEEL_DISK_FROM").unwrap_or_else(first_of_commit);
     let seeds = match (one, number("EVENKEEL_DISK_SEEDS")) {
         (Some(seed), _) => seed..seed + 1,
         (None, count) => from..from + count.unwrap_or(SAMPLE),

@@ -29,7 +29,6 @@ use super::metadata::{Expected, SLOTS, missing_page};
 use super::model::{BLOCK, Change, Model, Violation, content_of};
 use super::plan::{Plan, REGION, superblock_of, view};
 use super::queue::Queue;
-use super::random::Random;
 use crate::disk::checksums::recover::recover;
 use crate::disk::checksums::{Area, ChecksumStore};
 use crate::disk::device::{Drive, Flushes, Layout, Means, read_at};
@@ -37,6 +36,7 @@ use crate::disk::helper::{Done, Helper, Task};
 use crate::disk::{Disk, Ended, Found, metadata, prepare};
 use crate::memory::{Buffer, Pool};
 use crate::ring::{Key, Owner, Slab};
+use crate::seeds::Random;
 
 /// How often things happened.
 pub(super) type Counts = BTreeMap<&'static str, u64>;

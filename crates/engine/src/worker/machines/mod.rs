@@ -9,6 +9,8 @@
 mod orders;
 mod status;
 
+use std::sync::Arc;
+
 use evenkeel_core::primary::PrimaryEffect;
 use evenkeel_core::{Instant, NodeId, PrimaryEvent, ReplicaEffect, ReplicaEvent, ReplicaId};
 
@@ -19,7 +21,8 @@ use super::replicas::{Gone, Replicas};
 use super::timers::Timer;
 use super::volumes::{Asked, Volumes};
 use crate::api::{Caller, EngineConfig, EngineEvent};
-use crate::disk::Reporter;
+use crate::disk::Helper;
+use crate::disk::device::Listeners;
 use crate::frontend::{FrontendAction, FrontendEvent};
 use crate::memory::Buffer;
 use crate::ring::{Completion, Key, Owner};
@@ -46,21 +49,19 @@ pub(super) enum Received {
 }
 
 impl Machines {
-    /// None yet. Those who work for disks answer by this teller.
-    ///
-    /// # Errors
-    /// If the system has no thread.
-    pub fn new(config: &EngineConfig, reporter: Reporter) -> std::io::Result<Self> {
-        Ok(Self {
+    /// None yet. Disks begin with such a helper, and these are told of failed flushes of their
+    /// drives.
+    pub fn new(config: &EngineConfig, helper: Helper, listeners: Arc<Listeners>) -> Self {
+        Self {
             links: Links::new(config.memory_per_link),
-            replicas: Replicas::new(reporter)?,
+            replicas: Replicas::new(helper, listeners),
             volumes: Volumes::new(config.memory_per_volume),
             frontends: Frontends::new(),
             replica_effects: Vec::new(),
             primary_effects: Vec::new(),
             frontend_actions: Vec::new(),
             unsent: Vec::new(),
-        })
+        }
     }
 
     /// Tells a machine something, and carries out what it wants.

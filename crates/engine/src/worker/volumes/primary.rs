@@ -1,6 +1,6 @@
 //! One primary: its core, and what operators have asked of it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use evenkeel_core::message::RebuildProgress;
 use evenkeel_core::primary::{Command, CommandError, PrimaryConfig, PrimaryStatus};
@@ -20,7 +20,7 @@ pub(super) struct PrimaryHost {
     id: PrimaryId,
     alarm: Alarm,
     /// Those that have not been answered.
-    commands: HashMap<CommandId, Answer<Result<(), CommandError>>>,
+    commands: BTreeMap<CommandId, Answer<Result<(), CommandError>>>,
 }
 
 impl PrimaryHost {
@@ -28,7 +28,7 @@ impl PrimaryHost {
     pub fn new(config: PrimaryConfig, now: Instant) -> Self {
         let id = config.id;
         let core = Primary::new(config, now);
-        Self { core, id, alarm: Alarm::default(), commands: HashMap::new() }
+        Self { core, id, alarm: Alarm::default(), commands: BTreeMap::new() }
     }
 
     #[inline]

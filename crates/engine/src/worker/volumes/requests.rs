@@ -63,6 +63,12 @@ impl Requests {
         open.map(|(key, _)| RequestId(key.number())).collect()
     }
 
+    /// Whether a request of this number is open.
+    #[cfg(test)]
+    pub fn has(&self, request: RequestId) -> bool {
+        self.open.get(Key::from_number(request.0)).is_some()
+    }
+
     /// Answers a request of this volume.
     pub fn reply(
         &mut self,
