@@ -284,10 +284,11 @@ impl Machines {
         let id = self.volumes.id(volume);
         let frontend = self.frontends.name(key).map(|(frontend, _)| frontend);
         let left = self.frontends.retire(cx, key);
-        self.frontend_gone(cx, key, left);
         if let Some((volume, frontend)) = id.zip(frontend) {
             cx.report(EngineEvent::FrontendEnded { volume, frontend, reason });
         }
+        // The volume may end by this.
+        self.frontend_gone(cx, key, left);
     }
 
     /// If a front end has gone, its volume names it no more.
@@ -321,3 +322,6 @@ impl Machines {
         self.replicas.close_at_end()
     }
 }
+
+#[cfg(test)]
+mod tests;
