@@ -28,6 +28,7 @@ mod kept;
 mod lookup;
 pub(crate) mod messages;
 mod node;
+mod rate;
 pub mod replicas;
 pub mod status;
 mod verdict;
@@ -38,7 +39,7 @@ use attachment::{actor, leftovers, saving, start};
 use commands::grow;
 pub use node::Node;
 use replicas::{make, sweep};
-use status::rate::Rate;
+use rate::Rate;
 use status::risks;
 
 /// What the state directory remembers of attached volumes.

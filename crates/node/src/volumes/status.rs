@@ -31,7 +31,6 @@ pub mod condition;
 mod facts;
 mod known;
 mod primaries;
-pub(super) mod rate;
 pub(crate) mod reports;
 pub(super) mod reserved;
 pub mod risks;
