@@ -6,16 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_api::types::VolumeEvent;
-use evenkeel_attach::DeadDevice;
 use evenkeel_core::primary::{EndReason, Note, Waiting};
 use evenkeel_core::settings::MAX_PAYLOAD;
 use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
 use evenkeel_engine::FrontendId;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::clock::unix_seconds;
-use crate::coordinator::{ForMount, PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
+use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
 use crate::disks::Unserved;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
 
@@ -29,6 +27,7 @@ mod lookup;
 pub(crate) mod messages;
 mod node;
 mod rate;
+mod remembered;
 pub mod replicas;
 pub mod status;
 mod verdict;
@@ -38,12 +37,11 @@ use attachment::lifecycle::{Purpose, Seen};
 use attachment::{actor, leftovers, saving, start};
 use commands::grow;
 pub use node::Node;
-use replicas::{make, sweep};
 use rate::Rate;
+use remembered::Point;
+use replicas::{make, sweep};
 use status::risks;
 
-/// What the state directory remembers of attached volumes.
-const ATTACHED: &str = "attached.json";
 /// Most events that are kept of one volume.
 const MAX_EVENTS: usize = 64;
 
@@ -54,72 +52,6 @@ pub struct Device {
     pub path: PathBuf,
     /// How it is made.
     pub kind: String,
-}
-
-/// How a volume was attached, to do it again after a restart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// The volume's identity.
-    pub volume: String,
-    /// Its name.
-    pub name: String,
-    /// The incarnation of its primary, to tell whether another one was there since.
-    pub incarnation: u64,
-    /// With a block device.
-    pub device: bool,
-    /// With an NBD export: on TCP too, and whether writes are refused.
-    pub nbd: Option<WantedNbd>,
-    /// With an NVMe export: for which hosts, and whether writes are refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nvme: Option<WantedNvme>,
-    /// What of this was made to mount it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mount: Option<ForMount>,
-    /// Devices of an attachment that has ended, which give errors. While anybody uses one, none is
-    /// made in its place: whoever has it mounted would take the two for one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dead: Vec<DeadDevice>,
-    /// The view that its first one replaced. A coordinator whose view is no newer has forgotten
-    /// that it was attached here. `None`: older software has saved this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaced: Option<Point>,
-}
-
-/// A point in the history of a volume's views.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
-    coordinator: String,
-    // What is stored keeps its names.
-    #[serde(rename = "lineage")]
-    history: String,
-    generation: u64,
-}
-
-impl Point {
-    fn of(view: &View) -> Self {
-        let (coordinator, history) = (view.coordinator.to_string(), view.history.to_string());
-        Self { coordinator, history, generation: view.generation.0 }
-    }
-
-    /// Whether a view is of this epoch, and comes no later.
-    fn is_not_before(&self, view: &View) -> bool {
-        let at = Self::of(view);
-        (&self.coordinator, &self.history) == (&at.coordinator, &at.history)
-            && self.generation >= at.generation
-    }
-}
-
-impl Wanted {
-    fn new(volume: String, name: String, incarnation: u64, shown: Shown) -> Self {
-        let Shown { device, nbd, nvme, mount } = shown;
-        let (dead, replaced) = (Vec::new(), None);
-        Self { volume, name, incarnation, device, nbd, nvme, mount, dead, replaced }
-    }
-
-    fn shown(&self) -> Shown {
-        let (nbd, nvme, mount) = (self.nbd.clone(), self.nvme.clone(), self.mount.clone());
-        Shown { device: self.device, nbd, nvme, mount }
-    }
 }
 
 /// A volume attached on this node.
@@ -242,7 +174,7 @@ impl Attached {
     /// attaches it next, after this one, sees a later generation.
     #[must_use]
     pub const fn began_after(&self) -> u64 {
-        self.replaces.generation
+        self.replaces.generation()
     }
 
     /// It has become larger, or was so already: growths are noted in any order.

@@ -20,7 +20,8 @@ use super::wanted::until_reported;
 use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
 use crate::nvme::Exported;
 use crate::volumes::Node;
-use crate::volumes::{Attached, Device, Volumes, Wanted, lock};
+use crate::volumes::remembered::Wanted;
+use crate::volumes::{Attached, Device, Volumes, lock};
 
 /// The actors of all volumes that are more than names here.
 #[derive(Debug, Default)]

@@ -15,7 +15,8 @@ use super::lifecycle::{AskedBy, Awaited};
 use super::{device, export, nvme, start, wanted};
 use crate::coordinator::{Answer, CallError, Fate, FoundReplica, Request, Shown, StoredVolume};
 use crate::volumes::Node;
-use crate::volumes::{ATTACHED, Attached, Wanted, lookup, messages};
+use crate::volumes::remembered::{ATTACHED, Wanted};
+use crate::volumes::{Attached, lookup, messages};
 
 /// The pause between attempts: the first, doubled each time up to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));

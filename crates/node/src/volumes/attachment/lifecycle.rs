@@ -11,7 +11,8 @@ use evenkeel_core::primary::{Earlier, EndReason};
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use crate::coordinator::{Shown, WantedNbd, WantedNvme, Wish};
-use crate::volumes::{Device, Point, Wanted};
+use crate::volumes::Device;
+use crate::volumes::remembered::{Point, Wanted};
 pub(in crate::volumes) use attachment::{AskedBy, Purpose, Seen};
 use attachment::{Attachment, Established, Serves};
 pub use attachment::{Over, Phase};

@@ -17,7 +17,8 @@ use tokio::runtime::Handle;
 use super::wanted::UNREPORTED;
 use crate::state::{StateDirectory, StateError};
 use crate::volumes::Node;
-use crate::volumes::{ATTACHED, Volumes, Wanted, lock};
+use crate::volumes::remembered::{ATTACHED, Wanted};
+use crate::volumes::{Volumes, lock};
 
 /// The pause before a save that failed is tried again: the first, doubled each time up to the
 /// second.

@@ -5,7 +5,8 @@ use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::TurnId;
 use crate::coordinator::{ForMount, Made, Shown, WantedNbd, WantedNvme};
-use crate::volumes::{Device, Point, Wanted};
+use crate::volumes::Device;
+use crate::volumes::remembered::{Point, Wanted};
 
 /// How far a volume is attached here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
