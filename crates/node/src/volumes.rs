@@ -1,22 +1,15 @@
 //! Volumes: those attached on this node, and what can be done with any.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_api::types::VolumeEvent;
 use evenkeel_core::primary::{EndReason, Note, Waiting};
-use evenkeel_core::settings::MAX_PAYLOAD;
-use evenkeel_core::{PrimaryId, ReplicaId, View, VolumeId};
+use evenkeel_core::{PrimaryId, ReplicaId, VolumeId};
 use evenkeel_engine::FrontendId;
-use tokio::sync::watch;
 
-use crate::clock::unix_seconds;
-use crate::coordinator::{PlacedReplica, Shown, VolumeRecord, WantedNbd, WantedNvme};
-use crate::disks::Unserved;
+use crate::clock::core_now;
 use crate::keyed_lock::{Held, KeyedLock, Recall};
 
+mod attached;
 pub mod attachment;
 pub mod commands;
 mod disk_errors;
@@ -32,65 +25,13 @@ pub mod replicas;
 pub mod status;
 mod verdict;
 
+pub use attached::{Attached, Device};
 pub use attachment::lifecycle::{Over, Phase};
-use attachment::lifecycle::{Purpose, Seen};
 use attachment::{actor, leftovers, saving, start};
 use commands::grow;
 pub use node::Node;
-use rate::Rate;
-use remembered::Point;
 use replicas::{make, sweep};
 use status::risks;
-
-/// Most events that are kept of one volume.
-const MAX_EVENTS: usize = 64;
-
-/// A block device of an attached volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
-    /// Its stable name.
-    pub path: PathBuf,
-    /// How it is made.
-    pub kind: String,
-}
-
-/// A volume attached on this node.
-#[derive(Debug)]
-pub struct Attached {
-    /// Its identity.
-    pub id: VolumeId,
-    /// Its name, for life.
-    name: String,
-    /// What the coordinator stores of it.
-    record: Mutex<Arc<VolumeRecord>>,
-    /// Bytes.
-    size: Arc<AtomicU64>,
-    shown_size: AtomicU64,
-    /// Logical block size.
-    pub block_size: u32,
-    /// Bytes that are best written at once.
-    pub best_write: u32,
-    /// This incarnation of its primary.
-    pub primary: PrimaryId,
-    /// What it is attached for.
-    purpose: Purpose,
-    /// When that began, on the core's clock.
-    began: evenkeel_core::Instant,
-    /// Since when its primary serves.
-    served: OnceLock<evenkeel_core::Instant>,
-    /// The view that its first one replaces, or an earlier one.
-    replaces: Point,
-    /// As its actor has published it.
-    seen: watch::Sender<Seen>,
-    events: Mutex<VecDeque<VolumeEvent>>,
-    rates: Mutex<HashMap<ReplicaId, Rate>>,
-    /// Replicas that were reached and turned out to have diverged.
-    diverged: Mutex<BTreeSet<ReplicaId>>,
-    /// Replicas that their nodes do not serve, as those nodes said last.
-    unserved: Mutex<BTreeMap<ReplicaId, Unserved>>,
-    /// When the verify ended whose verdict the coordinator keeps, on the core's clock.
-    kept_verdict: Mutex<Option<evenkeel_core::Instant>>,
-}
 
 /// All volumes attached on this node.
 #[derive(Debug, Default)]
@@ -115,151 +56,6 @@ pub struct Volumes {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A stripe is best written whole if one message carries as much, and all else by whole messages.
-fn best_write(view: &View) -> u32 {
-    let stripe = view.geometry.chunk.saturating_mul(view.mirrors.len() as u32);
-    if view.mirrors.len() > 1 && stripe <= MAX_PAYLOAD { stripe } else { MAX_PAYLOAD }
-}
-
-impl Attached {
-    fn new(record: &VolumeRecord, view: &View, primary: PrimaryId, purpose: Purpose) -> Self {
-        Self {
-            id: view.volume,
-            name: record.name.clone(),
-            record: Mutex::new(Arc::new(record.clone())),
-            size: Arc::new(AtomicU64::new(view.geometry.size)),
-            shown_size: AtomicU64::new(view.geometry.size),
-            block_size: view.geometry.block_size,
-            best_write: best_write(view),
-            primary,
-            purpose,
-            began: crate::clock::core_now(),
-            served: OnceLock::new(),
-            replaces: Point::of(view),
-            seen: watch::Sender::new(Seen::NEW),
-            events: Mutex::default(),
-            rates: Mutex::default(),
-            diverged: Mutex::default(),
-            unserved: Mutex::default(),
-            kept_verdict: Mutex::default(),
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size.load(Ordering::Relaxed)
-    }
-
-    /// The same, for those who show it.
-    fn shared_size(&self) -> Arc<AtomicU64> {
-        self.size.clone()
-    }
-
-    /// The size, in bytes, that all who show it here have shown: less than [`Self::size`] where one
-    /// of them could not.
-    fn shown_size(&self) -> u64 {
-        self.shown_size.load(Ordering::Relaxed)
-    }
-
-    /// The generation of the view that its first one replaces, or of an earlier one. Whoever
-    /// attaches it next, after this one, sees a later generation.
-    #[must_use]
-    pub const fn began_after(&self) -> u64 {
-        self.replaces.generation()
-    }
-
-    /// It has become larger, or was so already: growths are noted in any order.
-    fn grow_to(&self, size: u64) {
-        self.size.fetch_max(size, Ordering::Relaxed);
-    }
-
-    /// All who show it here have shown this size.
-    fn set_shown_size(&self, size: u64) {
-        self.shown_size.store(size, Ordering::Relaxed);
-    }
-
-    /// What the coordinator stores of it.
-    #[must_use]
-    pub fn record(&self) -> Arc<VolumeRecord> {
-        lock(&self.record).clone()
-    }
-
-    /// The coordinator has told what it stores now.
-    fn renew(&self, record: VolumeRecord) {
-        *lock(&self.record) = Arc::new(record);
-    }
-
-    /// A replica is about to join it.
-    fn placed(&self, replica: PlacedReplica) {
-        let mut record = lock(&self.record);
-        Arc::make_mut(&mut record).replicas.push(replica);
-    }
-
-    /// How far it is attached.
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        self.seen.borrow().phase()
-    }
-
-    /// The block device here.
-    #[must_use]
-    pub fn device(&self) -> Option<Device> {
-        self.seen.borrow().device().cloned()
-    }
-
-    /// How it is exported by NBD.
-    #[must_use]
-    pub fn nbd(&self) -> Option<WantedNbd> {
-        self.seen.borrow().nbd().cloned()
-    }
-
-    /// How it is shown at present.
-    pub(in crate::volumes) fn shown(&self) -> Shown {
-        self.seen.borrow().shown()
-    }
-
-    /// How it is exported by NVMe over TCP.
-    #[must_use]
-    pub fn nvme(&self) -> Option<WantedNvme> {
-        self.seen.borrow().nvme().cloned()
-    }
-
-    /// Whether it is attached for a moment only, so that its replicas adopt a view.
-    #[must_use]
-    pub fn in_passing(&self) -> bool {
-        self.purpose == Purpose::Passing
-    }
-
-    /// The only primary of the view that its first view replaced, known once it serves.
-    fn follows(&self) -> Option<PrimaryId> {
-        self.seen.borrow().follows()
-    }
-
-    /// Whether it serves, and is shown as was asked.
-    fn is_shown(&self) -> bool {
-        match self.phase() {
-            Phase::Serving => self.in_passing(),
-            phase => !phase.is_opening(),
-        }
-    }
-
-    /// Adds to what happened.
-    pub fn event(&self, message: String) {
-        let mut events = lock(&self.events);
-        if events.len() == MAX_EVENTS {
-            events.pop_front();
-        }
-        events.push_back(VolumeEvent { at: unix_seconds(), message });
-    }
 }
 
 impl Volumes {
@@ -312,8 +108,8 @@ impl Volumes {
         let volume = attached.id;
         match note {
             // It is tried again and again, and told once.
-            Note::OtherHistory(replica) if !lock(&attached.diverged).insert(replica) => return,
-            Note::Admitted(replica) => drop(lock(&attached.diverged).remove(&replica)),
+            Note::OtherHistory(replica) if !attached.note_diverged(replica) => return,
+            Note::Admitted(replica) => attached.note_admitted(replica),
             _ => {}
         }
         let place = |replica| lookup::place_of(node, attached, replica);
@@ -331,7 +127,7 @@ impl Volumes {
             _ => tracing::info!(volume = attached.name(), "{message}"),
         }
         if let Note::Serving { follows, .. } = note {
-            attached.served.get_or_init(crate::clock::core_now);
+            attached.note_serves(core_now());
             actor::serves(node, attached, follows);
         }
         if let Note::Verified { .. } = note {

@@ -12,7 +12,7 @@ use crate::conversions;
 use crate::coordinator::{Answer, NodeLiveness, Request, StoredVolume, VolumeRecord};
 use crate::volumes::Node;
 use crate::volumes::attachment::{exports, wanted};
-use crate::volumes::{Attached, lock, verdict};
+use crate::volumes::{Attached, verdict};
 use condition::{Account, conclude, together};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
@@ -452,7 +452,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);
     condition::note_failures(&mut status, unix_seconds());
     status.exports = exports::of(node, attached, &volume.frontends);
-    status.events = lock(&attached.events).iter().cloned().collect();
+    status.events = attached.events();
     Some(status)
 }
 
@@ -514,7 +514,7 @@ fn rebuild(
     replica: ReplicaId,
     progress: &RebuildProgress,
 ) -> Rebuild {
-    let mut rates = lock(&attached.rates);
+    let mut rates = attached.rates();
     let rate = rates.entry(replica).or_default();
     let (done, total) = (progress.done, progress.total);
     let forecast = rate.note(Instant::now(), done, total, view.rebuild_limit);
@@ -553,7 +553,7 @@ pub async fn sample(node: Arc<Node>) {
         let mut rebuilds: HashMap<_, _> = node.data.rebuilds().await.into_iter().collect();
         for volume in attached {
             let rebuilds = rebuilds.remove(&volume.id).unwrap_or_default();
-            let mut rates = lock(&volume.rates);
+            let mut rates = volume.rates();
             rates.retain(|replica, _| rebuilds.iter().any(|(rebuilt, _)| rebuilt == replica));
             for (replica, progress) in rebuilds {
                 rates.entry(replica).or_default().sample(Instant::now(), progress.done);

@@ -16,9 +16,9 @@ use evenkeel_core::primary::{
 };
 use evenkeel_core::{Generation, Instant, ReplicaId, ReplicaState, Role, View};
 
+use super::Attached;
 use super::disk_errors::DiskErrors;
 use super::found_wrong::Findings;
-use super::{Attached, lock};
 use crate::clock::core_now;
 use crate::coordinator::{Answer, CallError, Request, VolumeRecord};
 use crate::volumes::Node;
@@ -125,7 +125,7 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     else {
         return;
     };
-    if *lock(&attached.kept_verdict) == verify.ended {
+    if attached.kept_verdict() == verify.ended {
         return;
     }
     if let Err(why) = read_kept(node, attached, patience).await {
@@ -138,7 +138,7 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     DiskErrors::of(node, &attached.record()).after(&reported).put_into(&mut value);
     Findings::of(node, &attached.record()).after(&reported).put_into(&mut value);
     if store(node, attached, value, patience).await {
-        *lock(&attached.kept_verdict) = verify.ended;
+        attached.note_kept_verdict(verify.ended);
     }
 }
 
@@ -150,7 +150,7 @@ async fn read_kept(node: &Node, attached: &Attached, patience: Duration) -> Resu
     let request = Request::Read { volume: attached.id.to_string() };
     match tokio::time::timeout(patience, node.coordinator.call_once(request)).await {
         Ok(Ok(Answer::Volume(stored))) => {
-            Arc::make_mut(&mut lock(&attached.record)).verified = stored.record.verified;
+            attached.note_verified(stored.record.verified);
             Ok(())
         }
         Ok(Ok(other)) => Err(format!("the coordinator answers {other:?}")),
@@ -171,8 +171,7 @@ pub(super) async fn store(
         |revision| Request::Verified { volume: id.clone(), verdict: value.clone(), revision };
     match node.coordinator.change_within((&id, None), patience, request).await {
         Ok(Answer::Done) => {
-            let mut record = lock(&attached.record);
-            Arc::make_mut(&mut record).verified = Some(value);
+            attached.note_verified(Some(value));
             return true;
         }
         // Older software does not know the request: the verdict is shown here while it is attached.

@@ -101,11 +101,7 @@ impl Actor {
     fn publish(&mut self) {
         let Some(attached) = &self.attached else { return };
         match self.machine.seen() {
-            Some(now) => drop(attached.seen.send_if_modified(|seen| {
-                let is_new = seen != now;
-                seen.clone_from(now);
-                is_new
-            })),
+            Some(now) => attached.publish(now),
             None => self.attached = None,
         }
     }
@@ -178,8 +174,8 @@ impl Turn {
         let comes_back = self.0.node.volumes.awaited(attached.id).is_some();
         let earlier = step(&self.0.node, self.0.volume, |actor| {
             let incarnation = attached.primary.incarnation;
-            actor.machine.open(incarnation, attached.name(), attached.purpose.clone())?;
-            actor.machine.replaces(incarnation, attached.replaces.clone());
+            actor.machine.open(incarnation, attached.name(), attached.purpose().clone())?;
+            actor.machine.replaces(incarnation, attached.replaces().clone());
             actor.attached = Some(attached.clone());
             Ok(actor.machine.earlier())
         })?;

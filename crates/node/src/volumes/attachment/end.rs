@@ -69,7 +69,7 @@ pub(super) async fn reach(
     wanted: impl Fn(Phase) -> bool,
     patience: Duration,
 ) -> Option<Phase> {
-    let mut seen = attached.seen.subscribe();
+    let mut seen = attached.watch();
     let reached = tokio::time::timeout(patience, seen.wait_for(|seen| wanted(seen.phase()))).await;
     reached.ok()?.ok().map(|seen| seen.phase())
 }

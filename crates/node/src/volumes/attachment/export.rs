@@ -13,9 +13,10 @@ use super::exporting::{self, Asked, Begun};
 use crate::config::{Config, check};
 use crate::nbd::FRONTEND;
 use crate::peer::tls;
+use crate::coordinator::WantedNbd;
+use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::lookup::moved;
-use crate::volumes::{Attached, WantedNbd};
 
 /// Most names of clients of one export: they are kept beside the volume's view.
 const MAX_CLIENT_NAMES: usize = 64;

@@ -10,10 +10,11 @@ use evenkeel_api::{ApiError, ErrorCode, routes};
 use super::actor::Turn;
 use super::exporting::{self, Asked, Begun};
 use super::nvme_secrets;
+use crate::coordinator::WantedNvme;
 use crate::nvme::{self, names};
+use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::lookup::moved;
-use crate::volumes::{Attached, WantedNvme};
 
 /// Most hosts of one export: they are kept beside the volume's view.
 const MAX_HOSTS: usize = 64;

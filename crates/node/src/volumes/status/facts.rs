@@ -9,8 +9,7 @@ use super::condition::ReplicaFacts;
 use super::reports::Reports;
 use crate::coordinator::VolumeRecord;
 use crate::disks::Unserved;
-use crate::volumes::Node;
-use crate::volumes::{Attached, lock};
+use crate::volumes::{Attached, Node};
 
 /// What is known of each replica without a primary, by mirror.
 pub(super) fn of_view(
@@ -43,8 +42,8 @@ pub(super) fn of_attached(
     view: &View,
 ) -> Vec<Vec<ReplicaFacts>> {
     let record = attached.record();
-    let unserved = lock(&attached.unserved).clone();
-    let diverged = lock(&attached.diverged).clone();
+    let unserved = attached.unserved();
+    let diverged = attached.diverged();
     by_mirror(view, |replica| {
         let mut facts = of_replica(node, &record, replica);
         facts.diverged = diverged.contains(&replica.id);

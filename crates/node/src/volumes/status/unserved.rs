@@ -16,7 +16,7 @@ use crate::disks::{REPLACE, Unserved};
 use crate::peer;
 use crate::volumes::Node;
 use crate::volumes::lookup::{Found, place_of};
-use crate::volumes::{Attached, lock, messages, status};
+use crate::volumes::{Attached, messages, status};
 
 /// How long the answer to a `re-add` waits to see whether the replica fails again.
 const WATCH: Duration = Duration::from_secs(2);
@@ -27,11 +27,9 @@ impl Attached {
     /// What a replica's node has answered when it was connected to. `None`: it serves the replica,
     /// or has not answered.
     pub fn learn_unserved(&self, node: &Node, replica: ReplicaId, answer: Option<Unserved>) {
-        let mut known = lock(&self.unserved);
-        let Some(answer) = answer else { return drop(known.remove(&replica)) };
-        let text = answer.to_string();
-        if known.insert(replica, answer).is_none() {
-            drop(known);
+        let text = answer.as_ref().map(ToString::to_string);
+        let is_new = self.note_unserved(replica, answer);
+        if let Some(text) = text.filter(|_| is_new) {
             let place = place_of(node, self, replica);
             tracing::warn!(volume = self.name(), "the replica on {place} is not served: {text}");
             self.event(format!("the replica on {place} is not served: {text}"));

@@ -37,16 +37,15 @@ pub(super) fn of(
         return Some((Awaited::Primary(wait.why), wait.since));
     }
     if !is_serving {
-        return Some((Awaited::Primary(Waiting::Start), attached.began));
+        return Some((Awaited::Primary(Waiting::Start), attached.began()));
     }
     let is_shown = attached.is_shown();
-    (!is_shown)
-        .then(|| (showing(attached), attached.served.get().copied().unwrap_or(attached.began)))
+    (!is_shown).then(|| (showing(attached), attached.served().unwrap_or(attached.began())))
 }
 
 /// What a volume is not shown by yet whose primary serves.
 fn showing(attached: &Attached) -> Awaited {
-    match &attached.purpose {
+    match attached.purpose() {
         Purpose::Use(shown) if shown.device && attached.device().is_none() => Awaited::Device,
         Purpose::Use(shown) if shown.nbd.is_some() && attached.nbd().is_none() => Awaited::Export,
         Purpose::Use(shown) if shown.nvme.is_some() => Awaited::Nvme,

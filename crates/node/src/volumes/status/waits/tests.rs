@@ -27,7 +27,7 @@ fn attached(shown: Shown, phase: Phase) -> (Attached, View) {
     };
     let primary = PrimaryId { node: NodeId(1), incarnation: Incarnation(1) };
     let attached = Attached::new(&record, &superblock.view, primary, Purpose::Use(shown));
-    attached.seen.send_replace(Seen::of_phase(phase));
+    attached.publish(&Seen::of_phase(phase));
     (attached, superblock.view)
 }
 
@@ -55,7 +55,7 @@ const DEVICE: Shown = Shown { device: true, nbd: None, nvme: None, mount: None }
 #[test]
 fn of_an_attach_that_hangs_it_is_said_what_is_made_and_since_one_moment() {
     let (attached, view) = attached(DEVICE, Phase::Serving);
-    attached.served.set(Instant(5_000_000_000)).unwrap();
+    attached.note_serves(Instant(5_000_000_000));
     let (awaited, since) = of(&attached, None, true).unwrap();
     assert_eq!((awaited, since), (Awaited::Device, Instant(5_000_000_000)));
     assert_eq!(of(&attached, None, true), Some((awaited, since)), "it is the same moment later");
@@ -77,7 +77,7 @@ fn what_is_made_is_what_was_asked_for() {
     assert_eq!(of(&by_nbd, None, true).unwrap().0, Awaited::Export);
     let (made, _) = attached(DEVICE, Phase::Serving);
     let device = Some(Device { path: "/dev/x".into(), kind: "loop".into() });
-    made.seen.send_modify(|seen| *seen = seen.clone().with_device(device));
+    made.publish(&Seen::of_phase(Phase::Serving).with_device(device));
     assert_eq!(of(&made, None, true).unwrap().0, Awaited::Primary(Waiting::Start));
 }
 
@@ -100,7 +100,7 @@ fn who_is_attached_and_serves_waits_for_nothing() {
 #[test]
 fn a_start_is_counted_from_its_beginning() {
     let (attached, _) = attached(DEVICE, Phase::Opening);
-    let start = Some((Awaited::Primary(Waiting::Start), attached.began));
+    let start = Some((Awaited::Primary(Waiting::Start), attached.began()));
     assert_eq!(of(&attached, None, false), start);
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!(of(&attached, None, false), start);
