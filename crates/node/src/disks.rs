@@ -207,7 +207,7 @@ impl Disks {
     pub fn list(&self) -> Vec<Disk> {
         // A disk that hangs keeps neither this list waiting for good nor any other one.
         let ask = |entry: &Entry| {
-            let asked = Question::of(entry).map(|ask| entry.sampler.ask(move || ask.answer()));
+            let asked = Question::of(entry).map(|ask| entry.sampler().ask(move || ask.answer()));
             (entry.describe(self.listed.node()), asked)
         };
         let asked: Vec<_> = self.lock().iter().map(ask).collect();
@@ -223,9 +223,8 @@ impl Disks {
 
     /// Calls the replicas here by the names that their volumes have now.
     pub fn learn_names(&self, names: &BTreeMap<VolumeId, String>) {
-        for known in self.lock().iter_mut().flat_map(|entry| &mut entry.replicas) {
-            let volume = known.superblock.as_ref().map(|superblock| superblock.volume);
-            if let Some(name) = volume.and_then(|volume| names.get(&volume)) {
+        for known in self.lock().iter_mut().flat_map(Entry::replicas_mut) {
+            if let Some(name) = known.volume().and_then(|volume| names.get(&volume)) {
                 known.call(name);
             }
         }
@@ -235,7 +234,7 @@ impl Disks {
     #[must_use]
     pub fn disk_of(&self, replica: ReplicaId) -> Option<String> {
         let entries = self.lock();
-        entries.holder(replica).map(|(entry, _)| entry.record.name.clone())
+        entries.holder(replica).map(|(entry, _)| entry.name().to_owned())
     }
 
     /// Whether a replica is open, or being given to the engine.
@@ -246,7 +245,7 @@ impl Disks {
 
     fn state_of(&self, replica: ReplicaId) -> Option<KnownState> {
         let entries = self.lock();
-        entries.holder(replica).map(|(_, known)| known.state.clone())
+        entries.holder(replica).map(|(_, known)| known.state().clone())
     }
 
     /// The replicas of a disk that are closed, because it or they can't be used just now.
@@ -270,16 +269,11 @@ impl Disks {
             let entries = self.lock();
             let (entry, known) = entries.holder(replica)?;
             // Its disk is there, and nothing is where it was.
-            let is_absent = matches!(
-                known.state,
-                KnownState::Waiting(Trouble::Absent(_), _)
-                    | KnownState::Opening(Trouble::Absent(_), _)
-            );
-            let is_gone = matches!(known.state, KnownState::FileGone(_))
-                || known.lost_file().is_some()
-                || (is_absent && entry.state.hold().is_some());
-            let remembered = known.superblock.as_ref().filter(|_| is_gone);
-            (known.path.clone(), remembered.map(|superblock| superblock.view.clone()))
+            let is_absent = known.state().is_absent() && entry.state().hold().is_some();
+            let is_gone =
+                known.state().gone_file().is_some() || known.lost_file().is_some() || is_absent;
+            let remembered = known.superblock().filter(|_| is_gone);
+            (known.path().to_owned(), remembered.map(|superblock| superblock.view.clone()))
         };
         let found = replica_file::read_newest(&path).filter(|found| found.replica == replica);
         found.map(|superblock| superblock.view).or(remembered)

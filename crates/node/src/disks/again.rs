@@ -94,16 +94,18 @@ impl Disks {
         let Some(entry) = entries.numbered(found.serial) else {
             return (Vec::new(), false);
         };
-        let EntryState::Opening(before, retry) = &entry.state else { return (Vec::new(), false) };
-        let now = Instant::now();
-        let name = &entry.record.name;
-        let is_other = entry.is_unsaved() || entry.record != found.record;
+        // It was closed meanwhile: as its volume was stopped, or because it was deleted.
+        let Some((before, retry)) = entry.state().being_opened() else {
+            return (Vec::new(), false);
+        };
+        let (now, name) = (Instant::now(), entry.name());
+        let is_other = entry.is_unsaved() || *entry.record() != found.record;
         let is_news = found.opened.is_ok() && is_other && !entry.is_new();
         match found.opened {
-            Ok((hold, block_size, replicas)) => {
-                tracing::info!(disk = name, replicas = replicas.len(), "a disk was opened");
-                (entry.state, entry.block_size) = (EntryState::Serving(hold), block_size);
-                (entry.record, entry.replicas) = (found.record, replicas);
+            Ok(opened) => {
+                let replicas = opened.replicas.len();
+                tracing::info!(disk = name, replicas, "a disk was opened");
+                entry.opened(found.record, opened);
                 let mount = entry.mount();
                 found.replicas.iter_mut().for_each(|replica| replica.mount = mount);
             }
@@ -114,15 +116,7 @@ impl Disks {
                 if trouble != *before {
                     tracing::warn!(disk = name, why = trouble.why(), "a disk cannot be opened yet");
                 }
-                if entry.replicas.is_empty() {
-                    entry.replicas = found.glimpsed;
-                }
-                let waiting = KnownState::Waiting(trouble.clone(), retry);
-                let is_open = |known: &&mut Known| !known.state.is_stopped();
-                for known in entry.replicas.iter_mut().filter(is_open) {
-                    known.state = waiting.clone();
-                }
-                entry.state = EntryState::Waiting(trouble, retry);
+                entry.not_opened(&trouble, retry, found.glimpsed);
             }
         }
         (found.replicas, is_news)
@@ -134,9 +128,9 @@ impl Disks {
         let mut entries = self.lock();
         let entry = entries.numbered(serial);
         let found = entry.and_then(|entry| {
-            let position = entry.replicas.iter().position(|known| known.path == target.path)?;
-            let retry = match entry.replicas[position].state {
-                KnownState::Opening(_, retry) => retry,
+            let position = entry.replicas().iter().position(|known| known.path() == target.path)?;
+            let retry = match entry.replicas()[position].state() {
+                KnownState::Opening(_, retry) => *retry,
                 // Its volume was stopped meanwhile: it stays closed.
                 _ => return None,
             };
@@ -144,14 +138,12 @@ impl Disks {
         });
         let Some((entry, position, retry)) = found else { return Vec::new() };
         let Some(mut known) = now_known else {
-            entry.replicas.remove(position);
+            entry.remove_replica(position);
             return Vec::new();
         };
         let next = retry.again(Instant::now());
         known.try_again(next);
-        // Whose it is is not forgotten if that cannot be read just now.
-        known.superblock = known.superblock.or(entry.replicas[position].superblock.take());
-        entry.replicas[position] = known;
+        entry.replicas_mut()[position].opened_again(known);
         let mount = entry.mount();
         opened.iter_mut().for_each(|replica| replica.mount = mount);
         opened
@@ -161,61 +153,47 @@ impl Disks {
 impl Entry {
     /// When something of it is to be tried again. A replica waits with its disk.
     fn next_try(&self) -> Option<Instant> {
-        match &self.state {
+        match self.state() {
             EntryState::Waiting(_, retry) => Some(retry.at),
             EntryState::Serving(_) => {
-                let tries = self.replicas.iter().filter_map(|known| match &known.state {
-                    KnownState::Waiting(_, retry) => Some(retry.at),
-                    _ => None,
-                });
-                tries.min()
+                self.replicas().iter().filter_map(|known| known.state().next_try()).min()
             }
             EntryState::Opening(..) | EntryState::Missing(..) | EntryState::Stopped => None,
         }
     }
 
     fn begin_probes(&mut self, now: Instant) -> Vec<Probe> {
-        match &self.state {
-            EntryState::Waiting(trouble, retry) if retry.at <= now => {
-                self.state = EntryState::Opening(trouble.clone(), *retry);
-                let target = Target::Disk(self.record.clone());
-                vec![Probe { serial: self.serial(), target }]
-            }
-            EntryState::Serving(_) => {
-                let due = (0..self.replicas.len()).filter(|position| {
-                    let state = &self.replicas[*position].state;
-                    matches!(state, KnownState::Waiting(_, retry) if retry.at <= now)
-                });
-                let due: Vec<usize> = due.collect();
-                due.into_iter().filter_map(|position| self.begin_replica(position)).collect()
-            }
-            _ => Vec::new(),
+        if self.begin_opening(now) {
+            let target = Target::Disk(self.record().clone());
+            return vec![Probe { serial: self.serial(), target }];
         }
+        if !matches!(self.state(), EntryState::Serving(_)) {
+            return Vec::new();
+        }
+        let is_due = |known: &Known| known.state().next_try().is_some_and(|at| at <= now);
+        let positions = 0..self.replicas().len();
+        let due: Vec<usize> = positions.filter(|at| is_due(&self.replicas()[*at])).collect();
+        due.into_iter().filter_map(|position| self.begin_replica(position)).collect()
     }
 
     /// Begins to open a replica. `None`: there are too many open files for that just now; it is
     /// tried again.
     pub(super) fn begin_replica(&mut self, position: usize) -> Option<Probe> {
-        let device = match self.state.hold() {
+        let device = match self.state().hold() {
             Some(Hold::Device { file, .. }) => Some(file.try_clone()),
             _ => None,
         };
-        let device = device.transpose();
-        let known = &mut self.replicas[position];
-        let (trouble, retry) = match &known.state {
-            KnownState::Waiting(trouble, retry) => (trouble.clone(), *retry),
-            _ => (Trouble::just_assembled(), Retry::at_once(Instant::now())),
-        };
+        let (device, block_size, now) = (device.transpose(), self.block_size(), Instant::now());
+        let known = &mut self.replicas_mut()[position];
         let device = match device {
             Ok(device) => device,
             Err(error) => {
-                known.state = KnownState::Waiting(error.into(), retry.again(Instant::now()));
+                known.wait_again(error.into(), now);
                 return None;
             }
         };
-        known.state = KnownState::Opening(trouble, retry);
-        let target =
-            ReplicaTarget { path: known.path.clone(), block_size: self.block_size, device };
+        known.begin_opening(now);
+        let target = ReplicaTarget { path: known.path().to_owned(), block_size, device };
         Some(Probe { serial: self.serial(), target: Target::Replica(target) })
     }
 }

@@ -96,8 +96,8 @@ impl Disks {
     /// If it is.
     pub fn refuse_unfinished(&self, replica: ReplicaId) -> Result<(), ApiError> {
         let entries = self.lock();
-        let mut found = entries.iter().filter_map(|e| e.position(replica).map(|p| &e.replicas[p]));
-        match found.any(|known| known.state == KnownState::Making) {
+        let mut found = entries.iter().filter_map(|entry| entry.known(replica));
+        match found.any(|known| *known.state() == KnownState::Making) {
             true => Err(being_made(&format!("cannot delete replica {replica}"))),
             false => Ok(()),
         }
@@ -107,7 +107,7 @@ impl Disks {
         let mut entries = self.lock();
         let found = entries.holder_mut(replica);
         let Some((entry, position)) = found else { return Ok(None) };
-        match entry.replicas[position].state {
+        match entry.replicas()[position].state() {
             KnownState::Making => return Err(being_made(what)),
             KnownState::Deleting => {
                 let why = "that is under way already; its disk may be slow, or hang";
@@ -122,9 +122,9 @@ impl Disks {
             _ => {}
         }
         let target = target(entry, position, replica).map_err(|e| system(what, &e))?;
-        let known = &mut entry.replicas[position];
-        let before = std::mem::replace(&mut known.state, KnownState::Deleting);
-        Ok(Some(Deletion { target, before, volume: known.superblock.as_ref().map(|s| s.volume) }))
+        let known = &mut entry.replicas_mut()[position];
+        let before = known.begin_deletion();
+        Ok(Some(Deletion { target, before, volume: known.volume() }))
     }
 
     fn end_deletion(
@@ -139,11 +139,11 @@ impl Disks {
         // more.
         if let Some((entry, position)) = found {
             match &deleted {
-                Ok(_) => drop(entry.replicas.remove(position)),
-                Err(_) => entry.replicas[position].state = before,
+                Ok(_) => entry.remove_replica(position),
+                Err(_) => entry.replicas_mut()[position].not_deleted(before),
             }
             if let Ok(Some(file)) = deleted {
-                entry.state = EntryState::Serving(Hold::device(file));
+                entry.erased(file);
                 return Ok(());
             }
         }
@@ -152,20 +152,20 @@ impl Disks {
 }
 
 fn target(entry: &Entry, position: usize, replica: ReplicaId) -> io::Result<Target> {
-    match (&entry.state, entry.record.kind) {
+    match (entry.state(), entry.kind()) {
         (EntryState::Serving(Hold::Device { file, .. }), _) => file.try_clone().map(Target::Device),
         (_, DiskKind::Directory) => {
-            let known = &entry.replicas[position];
-            Ok(match known.state {
+            let known = &entry.replicas()[position];
+            Ok(match known.state() {
                 KnownState::FileGone(_) => Target::Gone,
-                _ => Target::File(known.path.clone(), replica, known.identity()),
+                _ => Target::File(known.path().to_owned(), replica, known.identity()),
             })
         }
         (EntryState::Stopped, DiskKind::Device) => {
-            Ok(Target::Closed(entry.record.path.clone(), replica))
+            Ok(Target::Closed(entry.path().to_owned(), replica))
         }
         (_, DiskKind::Device) => {
-            Err(io::Error::other(entry.state.described().1.unwrap_or_default()))
+            Err(io::Error::other(entry.state().described().1.unwrap_or_default()))
         }
     }
 }

@@ -198,7 +198,8 @@ pub(super) fn open(
     refuse_another(path, &file, identity)?;
     let block_size = probe::direct_block_size(&file)?;
     let known = open_replica(file.try_clone()?, path, block_size, opened)?;
-    Ok((Hold::device(file), block_size, known.into_iter().collect()))
+    let replicas = known.into_iter().collect();
+    Ok(Opened { hold: Hold::device(file), block_size, replicas })
 }
 
 /// Opens the replica on a device that is open. `None`: there is none.
@@ -239,7 +240,7 @@ pub(super) fn erase_closed(path: &Path, replica: ReplicaId) -> io::Result<File> 
 
 /// A device holds one replica.
 pub(super) fn refuse_second(entry: &Entry, what: &str) -> Result<(), ApiError> {
-    if entry.replicas.is_empty() {
+    if entry.replicas().is_empty() {
         return Ok(());
     }
     let why = "a block device holds one replica, and it has one";

@@ -138,7 +138,7 @@ pub(super) fn open(
         }
     }
     let hold = Hold::Directory { _lock: lock, identity: Identity::at(path) };
-    Ok((hold, block_size, replicas))
+    Ok(Opened { hold, block_size, replicas })
 }
 
 /// Whether a name in the directory is one that a disk uses, or that a new file system has.

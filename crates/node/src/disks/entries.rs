@@ -59,7 +59,7 @@ impl Entries {
 
     /// The disk that a replica is on, and what is known of the replica.
     pub(super) fn holder(&self, replica: ReplicaId) -> Option<(&Entry, &Known)> {
-        self.0.iter().find_map(|entry| Some((entry, &entry.replicas[entry.position(replica)?])))
+        self.0.iter().find_map(|entry| Some((entry, entry.known(replica)?)))
     }
 
     /// The disk that a replica is on, and which of its replicas it is.
@@ -83,30 +83,27 @@ impl Entries {
     /// What the state directory is to remember of them.
     pub(super) fn records(&self) -> Vec<Record> {
         let remembered = self.0.iter().filter(|entry| !entry.is_new());
-        remembered.map(|entry| entry.record.clone()).collect()
+        remembered.map(|entry| entry.record().clone()).collect()
     }
 
     /// The replicas of a disk that are closed, because it or they can't be used just now.
     pub(super) fn closed_on(&self, name: &str) -> Vec<(ReplicaId, VolumeId)> {
-        let known = self.0.iter().filter(|e| e.record.name == name).flat_map(|e| &e.replicas);
-        let closed = known.filter(|k| matches!(k.state, KnownState::Waiting(..)));
-        closed.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
+        let known = self.0.iter().filter(|e| e.name() == name).flat_map(Entry::replicas);
+        let closed = known.filter(|k| k.state().is_waiting());
+        closed.filter_map(Known::superblock).map(|s| (s.replica, s.volume)).collect()
     }
 
     /// The replicas of which this node knows, with their volumes, but for those being made.
     pub(super) fn finished_replicas(&self) -> Vec<(ReplicaId, VolumeId)> {
-        let known = self
-            .0
-            .iter()
-            .flat_map(|entry| &entry.replicas)
-            .filter(|k| k.state != KnownState::Making);
-        known.filter_map(|k| k.superblock.as_ref()).map(|s| (s.replica, s.volume)).collect()
+        let known = self.0.iter().flat_map(Entry::replicas);
+        let finished = known.filter(|k| *k.state() != KnownState::Making);
+        finished.filter_map(Known::superblock).map(|s| (s.replica, s.volume)).collect()
     }
 
     /// A name for a disk at this path that no other disk has.
     pub(super) fn free_name(&self, path: &Path) -> String {
         let name = default_name(path);
-        let is_free = |name: &String| !self.0.iter().any(|entry| entry.record.name == *name);
+        let is_free = |name: &String| !self.0.iter().any(|entry| entry.name() == name);
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut names = std::iter::once(name.clone()).chain(numbered);
         names.find(is_free).unwrap_or(name)
@@ -119,9 +116,9 @@ impl Entries {
         what: &str,
     ) -> Result<(), ApiError> {
         let is_it = |entry: &&Entry| {
-            entry.record.device.as_ref().is_some_and(|known| known.has_mark_of(identity))
+            entry.record().device.as_ref().is_some_and(|known| known.has_mark_of(identity))
         };
-        let Some(known) = self.0.iter().find(is_it).map(|entry| &entry.record) else {
+        let Some(known) = self.0.iter().find(is_it).map(Entry::record) else {
             return Ok(());
         };
         let (name, path) = (&known.name, known.path.display());
@@ -146,11 +143,10 @@ impl Entries {
         let what = format!("cannot remove disk {name}");
         let index = self.find(name, &what)?;
         let counts = |known: &&Known| {
-            let replica = known.superblock.as_ref().map(|superblock| superblock.replica);
-            let is_unwanted = replica.is_some_and(|replica| unwanted.contains(&replica));
-            !is_unwanted || !matches!(known.state, KnownState::Waiting(..))
+            let is_unwanted = known.replica().is_some_and(|replica| unwanted.contains(&replica));
+            !is_unwanted || !known.state().is_waiting()
         };
-        let held: Vec<&Known> = self.0[index].replicas.iter().filter(counts).collect();
+        let held: Vec<&Known> = self.0[index].replicas().iter().filter(counts).collect();
         if held.is_empty() {
             return Ok(index);
         }
@@ -173,8 +169,8 @@ impl Entries {
     /// # Errors
     /// If there is none.
     pub(super) fn find(&self, name: &str, what: &str) -> Result<usize, ApiError> {
-        self.0.iter().position(|entry| entry.record.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.0.iter().map(|e| e.record.name.as_str()).collect();
+        self.0.iter().position(|entry| entry.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = self.0.iter().map(Entry::name).collect();
             let why = match names.as_slice() {
                 [] => "this node has no disk".to_owned(),
                 names => {
@@ -204,13 +200,13 @@ impl Entries {
         }
         let refuse =
             |why| Err(ApiError::new(ErrorCode::NameInUse, what, why, "See `evenkeel disk list`"));
-        if let Some(entry) = self.0.iter().find(|entry| entry.record.path == path) {
-            return refuse(format!("it is already disk {}", entry.record.name));
+        if let Some(entry) = self.0.iter().find(|entry| entry.path() == path) {
+            return refuse(format!("it is already disk {}", entry.name()));
         }
-        match self.0.iter().find(|entry| entry.record.name == name) {
+        match self.0.iter().find(|entry| entry.name() == name) {
             Some(entry) => refuse(format!(
                 "the name {name} is taken by {}; give this one another name",
-                entry.record.path.display()
+                entry.path().display()
             )),
             None => Ok(()),
         }

@@ -1,12 +1,13 @@
 //! One disk of this node, and what is known of each replica on it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use evenkeel_api::types::{Disk, DiskKind, DiskReplica, DiskState, NodeRef};
-use evenkeel_core::ReplicaId;
+use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_engine::counters::Kind;
 use evenkeel_format::Superblock;
 use serde::{Deserialize, Serialize};
@@ -15,9 +16,10 @@ use super::errors::{LastError, LeftOut, Lines};
 use super::failing::FailedLooks;
 use super::mark::DeviceIdentity;
 use super::mounted::Mount;
+use super::opening::Opened;
 use super::presence::{Identity, LastLook};
 use super::space::Sampler;
-use super::states::{EntryState, KnownState, Retry, Trouble};
+use super::states::{EntryState, FileNews, Hold, KnownState, Retry, Trouble};
 
 /// A disk as the state directory remembers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +42,9 @@ pub(super) struct Record {
 /// What is known of a replica on a disk, whether it could be opened or not.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    pub(super) path: PathBuf,
-    pub(super) superblock: Option<Superblock>,
-    pub(super) state: KnownState,
+    path: PathBuf,
+    superblock: Option<Superblock>,
+    state: KnownState,
     /// When it is tried again should the engine not be able to read it, if it was so already.
     next_try: Option<Retry>,
     /// Bytes that its file is to have, while it is made longer; else zero.
@@ -60,14 +62,14 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) struct Entry {
     serial: u64,
-    pub(super) record: Record,
-    pub(super) state: EntryState,
-    pub(super) block_size: u32,
-    pub(super) replicas: Vec<Known>,
+    record: Record,
+    state: EntryState,
+    block_size: u32,
+    replicas: Vec<Known>,
     is_new: bool,
-    pub(super) sampler: Arc<Sampler>,
-    pub(super) last_look: LastLook,
-    pub(super) failed_looks: FailedLooks,
+    sampler: Arc<Sampler>,
+    last_look: LastLook,
+    failed_looks: FailedLooks,
     lines: Lines,
     is_unsaved: bool,
 }
@@ -96,6 +98,142 @@ impl Entry {
     /// Which one it is; no other entry has ever had it.
     pub(super) const fn serial(&self) -> u64 {
         self.serial
+    }
+
+    /// As the state directory is to remember it.
+    pub(super) const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.record.path
+    }
+
+    pub(super) const fn kind(&self) -> DiskKind {
+        self.record.kind
+    }
+
+    pub(super) const fn state(&self) -> &EntryState {
+        &self.state
+    }
+
+    /// The smallest unit of direct I/O, in bytes.
+    pub(super) const fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
+    pub(super) fn replicas(&self) -> &[Known] {
+        &self.replicas
+    }
+
+    /// What is known of this replica, if it is on it.
+    pub(super) fn known(&self, replica: ReplicaId) -> Option<&Known> {
+        self.replicas.iter().find(|known| known.replica() == Some(replica))
+    }
+
+    /// All replicas, each of which is changed by its own functions.
+    pub(super) fn replicas_mut(&mut self) -> &mut [Known] {
+        &mut self.replicas
+    }
+
+    /// One more replica is made on it.
+    pub(super) fn add_replica(&mut self, known: Known) {
+        self.replicas.push(known);
+    }
+
+    /// A replica is not on it any more.
+    pub(super) fn remove_replica(&mut self, position: usize) {
+        self.replicas.remove(position);
+    }
+
+    /// Who asks it for its space.
+    pub(super) const fn sampler(&self) -> &Arc<Sampler> {
+        &self.sampler
+    }
+
+    /// The last look at it that was begun.
+    pub(super) const fn last_look(&self) -> &LastLook {
+        &self.last_look
+    }
+
+    /// This look at it is begun.
+    pub(super) fn begin_look(&mut self, look: LastLook) {
+        self.last_look = look;
+    }
+
+    /// What looks have found of its file system.
+    pub(super) const fn failed_looks(&self) -> &FailedLooks {
+        &self.failed_looks
+    }
+
+    pub(super) const fn failed_looks_mut(&mut self) -> &mut FailedLooks {
+        &mut self.failed_looks
+    }
+
+    /// It was opened, and is this one.
+    pub(super) fn opened(&mut self, record: Record, opened: Opened) {
+        let Opened { hold, block_size, replicas } = opened;
+        self.state.serve(hold);
+        (self.record, self.block_size, self.replicas) = (record, block_size, replicas);
+    }
+
+    /// It could not be opened. `glimpsed`: the replicas that could be read on it all the same, if
+    /// none are known.
+    pub(super) fn not_opened(&mut self, trouble: &Trouble, retry: Retry, glimpsed: Vec<Known>) {
+        if self.replicas.is_empty() {
+            self.replicas = glimpsed;
+        }
+        for known in self.replicas.iter_mut().filter(|known| !known.state.is_stopped()) {
+            known.wait(trouble.clone(), retry);
+        }
+        // It was not open.
+        let _ = self.state.close(trouble.clone(), retry);
+    }
+
+    /// It begins to be opened again, if it waits for that and its time has come.
+    pub(super) fn begin_opening(&mut self, now: Instant) -> bool {
+        self.state.begin_opening(now)
+    }
+
+    /// The same of a device whose replica was of a stopped volume.
+    pub(super) fn begin_opening_stopped(&mut self, now: Instant) {
+        self.state.begin_opening_stopped(now);
+    }
+
+    /// A device was opened to be erased, and has no replica any more.
+    pub(super) fn erased(&mut self, file: File) {
+        self.state.serve(Hold::device(file));
+    }
+
+    /// It is closed, and tried again. Returns what was open of it.
+    pub(super) fn close(&mut self, trouble: Trouble, retry: Retry) -> Option<Hold> {
+        self.state.close(trouble, retry)
+    }
+
+    /// It is closed, as the volume of its replica is stopped. Returns what was open of it.
+    pub(super) fn stop(&mut self) -> Option<Hold> {
+        self.state.stop()
+    }
+
+    /// A device without a replica that is not at its path any more is let go, and opened anew by
+    /// what it is known by.
+    pub(super) fn let_go_if_empty(&mut self, now: Instant) -> Option<Hold> {
+        let is_empty = self.state.is_device() && self.replicas.is_empty();
+        if is_empty { self.state.close_missing(now) } else { None }
+    }
+
+    /// What is open of it is at its path, or is not: why. Returns whether it was there until now.
+    pub(super) fn note_gone(&mut self, identity: Identity, why: Option<String>) -> bool {
+        self.state.note_place(identity, why)
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_state(&mut self, state: EntryState) {
+        self.state = state;
     }
 
     /// Whether it is being added, and not remembered yet.
@@ -143,8 +281,7 @@ impl Entry {
 
     /// Which of its replicas it is.
     pub(super) fn position(&self, replica: ReplicaId) -> Option<usize> {
-        let is = |known: &Known| known.superblock.as_ref().is_some_and(|s| s.replica == replica);
-        self.replicas.iter().position(is)
+        self.replicas.iter().position(|known| known.replica() == Some(replica))
     }
 
     /// For people, but for its space. `node`: this one.
@@ -184,6 +321,92 @@ impl Known {
             last_error: None,
             called: None,
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// As it was read last. `None`: it could not be.
+    pub(super) const fn superblock(&self) -> Option<&Superblock> {
+        self.superblock.as_ref()
+    }
+
+    /// Which one it is, if its superblock could be read.
+    pub(super) fn replica(&self) -> Option<ReplicaId> {
+        self.superblock.as_ref().map(|superblock| superblock.replica)
+    }
+
+    /// Whose it is, if its superblock could be read.
+    pub(super) fn volume(&self) -> Option<VolumeId> {
+        self.superblock.as_ref().map(|superblock| superblock.volume)
+    }
+
+    pub(super) const fn state(&self) -> &KnownState {
+        &self.state
+    }
+
+    /// It was made, and is this file or device.
+    pub(super) fn made(&mut self, path: &Path, identity: Option<Identity>) {
+        path.clone_into(&mut self.path);
+        (self.state, self.identity) = (KnownState::Served, identity);
+    }
+
+    /// It waits to be opened again.
+    pub(super) fn wait(&mut self, trouble: Trouble, retry: Retry) {
+        self.state = KnownState::Waiting(trouble, retry);
+    }
+
+    /// The same, later than last time.
+    pub(super) fn wait_again(&mut self, trouble: Trouble, now: Instant) {
+        self.state.wait_again(trouble, now);
+    }
+
+    /// It is being opened again, by itself.
+    pub(super) fn begin_opening(&mut self, now: Instant) {
+        self.state.begin_opening(now);
+    }
+
+    /// It was opened again, or could not be: this is known of it now. Whose it is is not forgotten
+    /// if that can't be read just now.
+    pub(super) fn opened_again(&mut self, now_known: Self) {
+        let superblock = now_known.superblock.or_else(|| self.superblock.take());
+        *self = Self { superblock, ..now_known };
+    }
+
+    /// It is closed, as its volume is stopped.
+    pub(super) fn stop(&mut self) {
+        self.state = KnownState::Stopped(None);
+    }
+
+    /// It is being deleted. Returns what it was before.
+    pub(super) const fn begin_deletion(&mut self) -> KnownState {
+        std::mem::replace(&mut self.state, KnownState::Deleting)
+    }
+
+    /// It was not deleted, and is what it was before.
+    pub(super) fn not_deleted(&mut self, before: KnownState) {
+        self.state = before;
+    }
+
+    /// The engine does not have it yet.
+    pub(super) fn note_slow(&mut self) {
+        self.state = KnownState::Slow;
+    }
+
+    /// It can't be served as it is.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.state = KnownState::Refused(why.to_owned());
+    }
+
+    /// Why its file is gone, or that it is there. Returns what is news of that.
+    pub(super) fn note_file(&mut self, gone: Option<String>) -> Option<FileNews> {
+        self.state.note_file(gone)
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_state(&mut self, state: KnownState) -> KnownState {
+        std::mem::replace(&mut self.state, state)
     }
 
     /// The engine has it.
@@ -243,9 +466,11 @@ impl Known {
         self.identity = identity;
     }
 
-    /// Its file is closed. `lost`: why nothing is left of it.
-    pub(super) fn closed(&mut self, lost: Option<String>) {
-        (self.identity, self.lost_file) = (None, lost);
+    /// Its file is closed with its disk, and waits for it. If `is_there` (its disk is at its path)
+    /// and the file is not, nothing is left of it.
+    pub(super) fn closed_with_disk(&mut self, trouble: Trouble, retry: Retry, is_there: bool) {
+        let before = std::mem::replace(&mut self.state, KnownState::Waiting(trouble, retry));
+        (self.identity, self.lost_file) = (None, before.into_gone_file().filter(|_| is_there));
     }
 
     /// Its file was closed with its disk when it was not at its path any more: nothing is left of
@@ -288,7 +513,7 @@ impl Known {
             unallocated: None,
             path: self.path.display().to_string(),
             problem: self.state.problem(),
-            file_gone: matches!(self.state, KnownState::FileGone(_)),
+            file_gone: self.state.gone_file().is_some(),
             warning: self.warning(),
         }
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use evenkeel_core::{ReplicaId, VolumeId};
 
 use super::listed::Listed;
-use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
+use super::states::{EntryState, Hold, Retry, Trouble};
 use super::{Entry, Known};
 
 /// So many looks in a row have to find an error: one of them may pass.
@@ -53,9 +53,9 @@ impl Failing {
     pub fn served_of(&self, disk: u64) -> Vec<(VolumeId, ReplicaId)> {
         let entries = self.0.lock();
         let entry = entries.iter().find(|entry| entry.serial() == disk && entry.is_to_go());
-        let known = entry.map(|entry| &entry.replicas[..]).unwrap_or_default();
-        let open = known.iter().filter(|known| known.state.is_open());
-        let superblocks = open.filter_map(|known| known.superblock.as_ref());
+        let known = entry.map(Entry::replicas).unwrap_or_default();
+        let open = known.iter().filter(|known| known.state().is_open());
+        let superblocks = open.filter_map(Known::superblock);
         superblocks.map(|superblock| (superblock.volume, superblock.replica)).collect()
     }
 
@@ -69,7 +69,7 @@ impl Failing {
     pub fn let_go_ended(&self, disk: u64) {
         let mut entries = self.0.lock();
         if let Some(entry) = entries.numbered(disk) {
-            entry.failed_looks.is_let_go_of = false;
+            entry.failed_looks_mut().is_let_go_of = false;
         }
     }
 
@@ -92,46 +92,37 @@ impl Failing {
 impl Entry {
     /// Whether it is a directory that is open on a file system that fails.
     pub(super) fn is_failing(&self) -> bool {
-        self.failed_looks.count >= LOOKS && self.is_open_directory()
+        self.failed_looks().count >= LOOKS && self.is_open_directory()
     }
 
     /// The same, or one that can't be written to.
     fn is_to_go(&self) -> bool {
-        let is_opened = |known: &Known| matches!(known.state, KnownState::Opening(..));
         // One that is being opened is so soon, or waits: the next look tells.
-        self.is_failing() || (self.is_read_only() && !self.replicas.iter().any(is_opened))
+        let is_opened = |known: &Known| known.state().is_opening();
+        self.is_failing() || (self.is_read_only() && !self.replicas().iter().any(is_opened))
     }
 
     /// Whether it is a directory that is open on a file system that can't be written to.
     pub(super) fn is_read_only(&self) -> bool {
-        self.failed_looks.is_read_only && self.is_open_directory()
+        self.failed_looks().is_read_only && self.is_open_directory()
     }
 
     /// The same, whatever is under way on it.
     pub(super) fn was_seen_read_only(&self) -> bool {
-        self.failed_looks.is_read_only && self.has_directory()
-    }
-
-    fn has_directory(&self) -> bool {
-        matches!(
-            self.state,
-            EntryState::Serving(Hold::Directory { .. })
-                | EntryState::Missing(Hold::Directory { .. }, _)
-        )
+        self.failed_looks().is_read_only && self.state().is_directory()
     }
 
     fn is_open_directory(&self) -> bool {
         // A file that is being made or deleted is open, too. That ends by itself.
-        let is_busy =
-            |known: &Known| matches!(known.state, KnownState::Making | KnownState::Deleting);
-        self.has_directory() && !self.replicas.iter().any(is_busy)
+        let is_busy = |known: &Known| known.state().is_busy();
+        self.state().is_directory() && !self.replicas().iter().any(is_busy)
     }
 
     /// Whether it fails or is read-only, and nobody lets go of it yet. Who hears that has to, and
     /// to tell the end of it.
     pub(super) fn begin_let_go(&mut self) -> bool {
-        let begins = self.is_to_go() && !self.failed_looks.is_let_go_of;
-        self.failed_looks.is_let_go_of |= begins;
+        let begins = self.is_to_go() && !self.failed_looks().is_let_go_of;
+        self.failed_looks_mut().is_let_go_of |= begins;
         begins
     }
 
@@ -143,35 +134,29 @@ impl Entry {
     }
 
     fn note_closed(&mut self, closed: &[ReplicaId]) {
-        let state = KnownState::Waiting(self.trouble(), Retry::first(Instant::now()));
+        let (trouble, retry) = (self.trouble(), Retry::first(Instant::now()));
         // Of files that a disk away cannot show nobody knows that they are gone.
-        let is_there = matches!(self.state, EntryState::Serving(_));
+        let is_there = matches!(self.state(), EntryState::Serving(_));
         let is_closed = |known: &&mut Known| {
-            let replica = known.superblock.as_ref().map(|superblock| superblock.replica);
-            known.state.is_open() && replica.is_some_and(|replica| closed.contains(&replica))
+            let is_it = known.replica().is_some_and(|replica| closed.contains(&replica));
+            known.state().is_open() && is_it
         };
-        for known in self.replicas.iter_mut().filter(is_closed) {
-            tracing::error!(path = %known.path.display(), "a replica is closed: {}", state.problem().unwrap_or_default());
-            let before = std::mem::replace(&mut known.state, state.clone());
-            let lost_file = before.gone_file().filter(|_| is_there);
-            known.closed(lost_file);
+        for known in self.replicas_mut().iter_mut().filter(is_closed) {
+            known.closed_with_disk(trouble.clone(), retry, is_there);
+            tracing::error!(path = %known.path().display(), "a replica is closed: {}", trouble.with_retry());
         }
     }
 
     fn let_go_of_failing(&mut self) -> Option<Hold> {
-        let is_used = self.replicas.iter().any(|known| known.state.is_open());
+        let is_used = self.replicas().iter().any(|known| known.state().is_open());
         if is_used || !self.is_to_go() {
             return None;
         }
-        let (name, trouble) = (&self.record.name, self.trouble());
-        tracing::error!(disk = name, "a disk is let go of: {}", trouble.why());
-        let retry = Retry::first(Instant::now());
-        self.failed_looks = FailedLooks::default();
+        let trouble = self.trouble();
+        tracing::error!(disk = self.name(), "a disk is let go of: {}", trouble.why());
+        *self.failed_looks_mut() = FailedLooks::default();
         self.mount_is_over();
-        match std::mem::replace(&mut self.state, EntryState::Waiting(trouble, retry)) {
-            EntryState::Serving(hold) | EntryState::Missing(hold, _) => Some(hold),
-            _ => None,
-        }
+        self.close(trouble, Retry::first(Instant::now()))
     }
 }
 

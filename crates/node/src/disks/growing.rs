@@ -110,14 +110,14 @@ impl Disks {
             ApiError::new(ErrorCode::NoSuchReplica, what, "it is not on this node", advice)
         })?;
         let space = Question::of(entry).ok_or_else(|| {
-            let problem = entry.state.described().1.unwrap_or_default();
+            let problem = entry.state().described().1.unwrap_or_default();
             ApiError::new(ErrorCode::System, what, problem, "See `evenkeel disk list`")
         })?;
-        let disk = entry.record.name.clone();
-        let known = &mut entry.replicas[position];
+        let disk = entry.name().to_owned();
+        let known = &mut entry.replicas_mut()[position];
         known.reserve(wanted);
-        let old = known.superblock.as_ref().map_or(0, length_of);
-        let (path, identity) = (known.path.clone(), known.identity());
+        let old = known.superblock().map_or(0, length_of);
+        let (path, identity) = (known.path().to_owned(), known.identity());
         Ok(LongerReplica { disk, path, identity, old, wanted, space })
     }
 }

@@ -9,7 +9,7 @@ use evenkeel_engine::counters::Kind;
 use super::Known;
 use super::errors::LeftOut;
 use super::listed::Listed;
-use super::states::{KnownState, Trouble};
+use super::states::Trouble;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl InEngine {
 
     /// The engine does not have a replica yet, as its disk does not answer.
     pub fn note_slow(&self, replica: ReplicaId) {
-        self.change_open(replica, |known| known.state = KnownState::Slow);
+        self.change_open(replica, Known::note_slow);
     }
 
     /// The engine could not read a replica, and its file is closed: it is tried again.
@@ -39,12 +39,12 @@ impl InEngine {
 
     /// Notes that a replica is not served, so that [`super::Disks::list`] tells why.
     pub fn note_problem(&self, replica: ReplicaId, problem: &str) {
-        self.change_open(replica, |known| known.state = KnownState::Refused(problem.to_owned()));
+        self.change_open(replica, |known| known.refuse(problem));
     }
 
     fn change_open(&self, replica: ReplicaId, change: impl FnOnce(&mut Known)) {
         self.change_known(replica, |known| {
-            if known.state.is_open() {
+            if known.state().is_open() {
                 change(known);
             }
         });
@@ -55,7 +55,7 @@ impl InEngine {
         let mut entries = self.0.lock();
         let found = entries.holder_mut(replica);
         if let Some((entry, position)) = found {
-            change(&mut entry.replicas[position]);
+            change(&mut entry.replicas_mut()[position]);
         }
     }
 
@@ -72,7 +72,7 @@ impl InEngine {
         let known = entries.holder_mut(replica);
         // One that was deleted meanwhile.
         let Some((entry, position)) = known else { return Some(LeftOut::NONE) };
-        entry.replicas[position].note_error(why);
+        entry.replicas_mut()[position].note_error(why);
         entry.line(kind, now)
     }
 
@@ -80,7 +80,7 @@ impl InEngine {
     pub fn note_length(&self, replica: ReplicaId, length: u64) {
         for entry in self.0.lock().iter_mut() {
             if let Some(position) = entry.position(replica) {
-                entry.replicas[position].note_length(length);
+                entry.replicas_mut()[position].note_length(length);
             }
         }
     }

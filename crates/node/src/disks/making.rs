@@ -72,16 +72,13 @@ impl Disks {
         let identity = made.as_ref().ok().and_then(|made| Identity::of_open(&made.file));
         let mut entries = self.lock();
         let found = entries.holder_mut(replica);
-        let found = found.filter(|(e, p)| e.replicas[*p].state == KnownState::Making);
+        let found = found.filter(|(e, p)| *e.replicas()[*p].state() == KnownState::Making);
         match (found, &mut made) {
             (Some((entry, position)), Ok(opened)) => {
-                let known = &mut entry.replicas[position];
-                known.path.clone_from(&opened.path);
-                known.state = KnownState::Served;
-                known.opened(identity);
+                entry.replicas_mut()[position].made(&opened.path, identity);
                 opened.mount = entry.mount();
             }
-            (Some((entry, position)), Err(_)) => drop(entry.replicas.remove(position)),
+            (Some((entry, position)), Err(_)) => entry.remove_replica(position),
             (None, Ok(opened)) => {
                 // Else it would be served, and be in no list.
                 drop(entries);
@@ -117,12 +114,9 @@ impl Disks {
             None => directory::check_space(&space, new, what),
         };
         if let Err(error) = checked {
-            let is_it = |known: &Known| {
-                let superblock = known.superblock.as_ref();
-                superblock.is_some_and(|s| s.replica == new.superblock.replica)
-            };
-            for entry in self.lock().iter_mut() {
-                entry.replicas.retain(|known| !is_it(known));
+            let mut entries = self.lock();
+            if let Some((entry, position)) = entries.holder_mut(new.superblock.replica) {
+                entry.remove_replica(position);
             }
             return Err(error);
         }
@@ -144,9 +138,9 @@ impl Disks {
         }
         let index = entries.find(disk, what)?;
         let entry = &mut entries[index];
-        let device = match entry.state.hold() {
+        let device = match entry.state().hold() {
             None => {
-                let problem = entry.state.described().1.unwrap_or_default();
+                let problem = entry.state().described().1.unwrap_or_default();
                 let advice = "See `evenkeel disk list`: repair the disk, or choose another one";
                 return Err(ApiError::new(ErrorCode::System, what, problem, advice));
             }
@@ -160,10 +154,10 @@ impl Disks {
             let advice = "Raise the limit of open files of the daemon";
             ApiError::new(ErrorCode::System, what, "too many files are open", advice)
         })?;
-        let (path, identity) = (entry.record.path.clone(), entry.record.device.clone());
-        let site = Site { path, block_size: entry.block_size, device, identity };
+        let (path, identity) = (entry.path().to_owned(), entry.record().device.clone());
         let superblock = Some(new.superblock.clone());
-        entry.replicas.push(Known::new(&entry.record.path, superblock, KnownState::Making));
+        entry.add_replica(Known::new(&path, superblock, KnownState::Making));
+        let site = Site { path, block_size: entry.block_size(), device, identity };
         Ok((site, question))
     }
 }

@@ -11,8 +11,14 @@ use super::origins::Origins;
 use super::states::{Hold, Retry, Trouble};
 use super::{Disks, OpenReplica, device, directory};
 
-/// What is open of a disk: its hold, the smallest unit of direct I/O in bytes, its replicas.
-pub(super) type Opened = (Hold, u32, Vec<Known>);
+/// What is open of a disk.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) hold: Hold,
+    /// The smallest unit of direct I/O, in bytes.
+    pub(super) block_size: u32,
+    pub(super) replicas: Vec<Known>,
+}
 
 /// What has come of opening a disk.
 #[derive(Debug)]
@@ -57,7 +63,7 @@ impl Disks {
         let (sender, found) = mpsc::channel();
         let mut count = 0;
         for entry in self.lock().iter() {
-            let (serial, record, sender) = (entry.serial(), entry.record.clone(), sender.clone());
+            let (serial, record, sender) = (entry.serial(), entry.record().clone(), sender.clone());
             let origins = self.origins.clone();
             count += 1;
             // Nobody listens any more if the daemon has ended.

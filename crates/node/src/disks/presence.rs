@@ -19,7 +19,7 @@ use evenkeel_core::{ReplicaId, VolumeId};
 use super::directory::{self, MARKER};
 use super::listed::Listed;
 use super::replica_file::read_newest;
-use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
+use super::states::{FileNews, KnownState};
 use super::{Entries, Entry, Known, OpenReplica};
 use crate::files::own_file;
 
@@ -232,7 +232,7 @@ impl Looks {
     }
 
     fn look_by(&self, disk: &str, carry_out: impl FnOnce(DiskLook) -> DiskSeen) {
-        let look = self.0.lock().iter().find(|e| e.record.name == disk).and_then(Entry::disk_look);
+        let look = self.0.lock().iter().find(|e| e.name() == disk).and_then(Entry::disk_look);
         // Without the lock: if the path hangs, whoever asks for disks must not.
         let Some(seen) = look.map(carry_out) else { return };
         self.note_disk_seen(&mut self.0.lock(), &seen);
@@ -244,20 +244,19 @@ impl Looks {
     pub fn file_gone(&self, replica: ReplicaId) -> Option<String> {
         let entries = self.0.lock();
         let (entry, known) = entries.holder(replica)?;
-        let KnownState::FileGone(why) = &known.state else { return None };
-        Some(format!("disk {} of node {}: {why}", entry.record.name, self.0.node().name))
+        let why = known.state().gone_file()?;
+        Some(format!("disk {} of node {}: {why}", entry.name(), self.0.node().name))
     }
 
     /// The same of all replicas, with their volumes' names.
     #[must_use]
     pub fn files_gone(&self) -> Vec<String> {
         let gone = |entry: &Entry, known: &Known| {
-            let KnownState::FileGone(why) = &known.state else { return None };
-            let volume = known.volume_name();
-            Some(format!("disk {}: the replica of {volume}: {why}", entry.record.name))
+            let (why, volume) = (known.state().gone_file()?, known.volume_name());
+            Some(format!("disk {}: the replica of {volume}: {why}", entry.name()))
         };
         let entries = self.0.lock();
-        let all = entries.iter().flat_map(|entry| entry.replicas.iter().map(move |k| (entry, k)));
+        let all = entries.iter().flat_map(|entry| entry.replicas().iter().map(move |k| (entry, k)));
         all.filter_map(|(entry, known)| gone(entry, known)).collect()
     }
 
@@ -265,10 +264,10 @@ impl Looks {
     #[must_use]
     pub fn begin(&self) -> Vec<Look> {
         let mut entries = self.0.lock();
-        let idle = entries.iter_mut().filter(|entry| !entry.last_look.is_under_way());
+        let idle = entries.iter_mut().filter(|entry| !entry.last_look().is_under_way());
         let begin = |entry: &mut Entry| {
             let look = entry.look()?;
-            entry.last_look = LastLook(Some((Arc::downgrade(&look.under_way), Instant::now())));
+            entry.begin_look(LastLook(Some((Arc::downgrade(&look.under_way), Instant::now()))));
             Some(look)
         };
         idle.filter_map(begin).collect()
@@ -279,28 +278,28 @@ impl Looks {
         let mut entries = self.0.lock();
         let entry = self.note_disk_seen(&mut entries, &seen.disk)?;
         let has_failed = seen.disk.place == Some(Place::Failing);
-        entry.failed_looks.note(has_failed, seen.disk.is_read_only);
+        entry.failed_looks_mut().note(has_failed, seen.disk.is_read_only);
         let let_go = entry.begin_let_go().then_some(Due::LetGo(entry.serial()));
         if entry.is_failing() {
             return let_go;
         }
         let gone = entry.gone();
-        if let Some(hold) = entry.let_go_if_empty() {
+        if let Some(hold) = entry.let_go_if_empty(Instant::now()) {
             self.0.wake();
             drop(entries);
             // To close a device may take long.
             drop(hold);
             return None;
         }
-        if entry.is_device() {
-            entry.replicas.iter_mut().for_each(|known| known.note_gone(gone.clone()));
+        if entry.state().is_device() {
+            entry.replicas_mut().iter_mut().for_each(|known| known.note_gone(gone.clone()));
             let replica = seen.disk.look.on_device.filter(|_| seen.disk.is_put_back)?;
-            let superblock = entry.replicas[entry.position(replica)?].superblock.as_ref()?;
-            return Some(Due::Reopen(superblock.volume, replica));
+            let volume = entry.replicas()[entry.position(replica)?].volume()?;
+            return Some(Due::Reopen(volume, replica));
         }
         for (replica, path, identity, place) in seen.files {
             let Some(position) = entry.position(replica) else { continue };
-            let known = &mut entry.replicas[position];
+            let known = &mut entry.replicas_mut()[position];
             // Another file may have been opened meanwhile.
             if known.identity() == Some(identity) {
                 known.note_place(&path, place, gone.as_ref());
@@ -366,90 +365,46 @@ fn why_gone(what: &str, path: &Path, place: Place) -> Option<String> {
 
 impl Entry {
     fn disk_look(&self) -> Option<DiskLook> {
-        let (EntryState::Serving(hold) | EntryState::Missing(hold, _)) = &self.state else {
-            return None;
-        };
-        let superblock = self.replicas.first().and_then(|known| known.superblock.as_ref());
-        let on_device = superblock.filter(|_| self.is_device()).map(|s| s.replica);
-        let (path, identity) = (self.record.path.clone(), hold.identity()?);
+        let hold = self.state().any_hold()?;
+        let is_device = self.state().is_device();
+        let on_device = self.replicas().first().filter(|_| is_device).and_then(Known::replica);
+        let (path, identity) = (self.path().to_owned(), hold.identity()?);
         Some(DiskLook { serial: self.serial(), path, identity, on_device })
     }
 
     fn look(&self) -> Option<Look> {
         let disk = self.disk_look()?;
         let of = |known: &Known| {
-            let replica = known.superblock.as_ref()?.replica;
-            let is_looked_at = known.state.is_open() || known.state.is_stopped();
-            Some((replica, known.path.clone(), known.identity().filter(|_| is_looked_at)?))
+            let is_looked_at = known.state().is_open() || known.state().is_stopped();
+            let identity = known.identity().filter(|_| is_looked_at)?;
+            Some((known.replica()?, known.path().to_owned(), identity))
         };
-        let files = match self.is_device() {
+        let files = match self.state().is_device() {
             true => Vec::new(),
-            false => self.replicas.iter().filter_map(of).collect(),
+            false => self.replicas().iter().filter_map(of).collect(),
         };
         Some(Look { disk, files, under_way: Arc::new(()) })
     }
 
     /// Why it is not at its path, if it is open and not there.
     fn gone(&self) -> Option<String> {
-        match &self.state {
-            EntryState::Missing(_, trouble) => Some(trouble.why().to_owned()),
-            _ => None,
-        }
-    }
-
-    /// A device without a replica that is not at its path any more is let go, and opened anew by
-    /// what it is known by.
-    fn let_go_if_empty(&mut self) -> Option<Hold> {
-        if !self.is_device() || !self.replicas.is_empty() {
-            return None;
-        }
-        match std::mem::replace(&mut self.state, EntryState::Stopped) {
-            EntryState::Missing(hold, trouble) => {
-                self.state = EntryState::Waiting(trouble, Retry::at_once(Instant::now()));
-                Some(hold)
-            }
-            state => {
-                self.state = state;
-                None
-            }
-        }
+        self.state().missing().map(|trouble| trouble.why().to_owned())
     }
 
     /// Why its path does not answer, if it hangs.
     pub(super) fn hangs(&self) -> Option<String> {
-        let since = self.last_look.hangs_since()?;
+        let since = self.last_look().hangs_since()?;
         Some(format!("its path has not answered for {} s; it may hang", since.elapsed().as_secs()))
     }
 
-    fn is_device(&self) -> bool {
-        matches!(
-            self.state,
-            EntryState::Serving(Hold::Device { .. }) | EntryState::Missing(Hold::Device { .. }, _)
-        )
-    }
-
     fn note_place(&mut self, identity: Identity, place: Option<Place>) {
-        let name = &self.record.name;
         let Some(place) = place.and_then(Place::known) else { return };
-        let what = if self.is_device() { DEVICE } else { "directory" };
-        let why = why_gone(what, &self.record.path, place);
-        // What is between is replaced at once.
-        self.state = match (std::mem::replace(&mut self.state, EntryState::Stopped), why) {
-            (EntryState::Serving(hold) | EntryState::Missing(hold, _), None)
-                if hold.identity() == Some(identity) =>
-            {
-                EntryState::Serving(hold)
-            }
-            (EntryState::Serving(hold), Some(why)) if hold.identity() == Some(identity) => {
-                tracing::warn!(disk = name, why, "a disk is not at its path any more");
-                EntryState::Missing(hold, Trouble::Absent(why))
-            }
-            (EntryState::Missing(hold, _), Some(why)) if hold.identity() == Some(identity) => {
-                EntryState::Missing(hold, Trouble::Absent(why))
-            }
-            // It was opened anew meanwhile.
-            (state, _) => state,
-        };
+        let what = if self.state().is_device() { DEVICE } else { "directory" };
+        let why = why_gone(what, self.path(), place);
+        if self.note_gone(identity, why.clone()) {
+            let (disk, why) = (self.name(), why.unwrap_or_default());
+            tracing::warn!(disk, why, "a disk is not at its path any more");
+        }
     }
 }
 
@@ -474,7 +429,7 @@ impl Known {
 
     /// That its file has other names, and what that means.
     pub(super) fn other_names(&self) -> Option<String> {
-        let path = self.path.display();
+        let path = self.path().display();
         self.has_other_names().then(|| format!(
             "{path} has another name, too (a hard link, as `cp -l` makes): that is no backup, for it changes with the replica, and what writes to it damages the replica. Remove the other name"
         ))
@@ -485,7 +440,7 @@ impl Known {
         let place = place.and_then(Place::known);
         // Closed, its file may be exchanged for a copy that is as good.
         let place = match place {
-            Some(Place::Another) if self.state.is_stopped() => {
+            Some(Place::Another) if self.state().is_stopped() => {
                 Some(Place::Here { has_other_names: false })
             }
             place => place,
@@ -502,25 +457,18 @@ impl Known {
 
     /// Why its file is gone, or that it is there.
     fn note_gone(&mut self, why: Option<String>) {
-        let path = self.path.display();
-        self.state = match (std::mem::replace(&mut self.state, KnownState::Served), why) {
-            (KnownState::Served, Some(why)) => {
+        let news = self.note_file(why);
+        let path = self.path().display();
+        match news {
+            Some(FileNews::Gone(why)) => {
                 tracing::warn!(%path, why, "a replica is written that is gone when the daemon ends");
-                KnownState::FileGone(why)
             }
-            (KnownState::FileGone(_), Some(why)) => KnownState::FileGone(why),
-            (KnownState::FileGone(_), None) => {
-                tracing::info!(%path, "a replica's file is at its path again");
-                KnownState::Served
+            Some(FileNews::Back) => tracing::info!(%path, "a replica's file is at its path again"),
+            Some(FileNews::StoppedAndGone(why)) => {
+                tracing::warn!(%path, why, "a replica of a stopped volume is gone");
             }
-            (KnownState::Stopped(before), why) => {
-                if let (None, Some(why)) = (before, &why) {
-                    tracing::warn!(%path, why, "a replica of a stopped volume is gone");
-                }
-                KnownState::Stopped(why)
-            }
-            (state, _) => state,
-        };
+            None => {}
+        }
     }
 }
 

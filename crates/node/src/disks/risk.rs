@@ -39,13 +39,13 @@ impl Disks {
         let gone = self.looks.file_gone(replica);
         let entries = self.lock();
         let (entry, known) = entries.holder(replica)?;
-        let is_read_only = known.state.is_served() && entry.was_seen_read_only();
+        let is_read_only = known.state().is_served() && entry.was_seen_read_only();
         match (gone, is_read_only) {
             (Some(why), false) => Some(Risk::FileGone(why)),
             // What nothing brings back is said first.
             (Some(why), true) => Some(Risk::FileGoneReadOnly(format!("{why}; and {READ_ONLY}"))),
             (None, true) => {
-                let (disk, node) = (&entry.record.name, &self.listed.node().name);
+                let (disk, node) = (entry.name(), &self.listed.node().name);
                 Some(Risk::ReadOnly(format!("disk {disk} of node {node}: {READ_ONLY}")))
             }
             (None, false) => None,

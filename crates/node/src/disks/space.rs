@@ -53,13 +53,14 @@ impl Space {
 impl Question {
     /// `None`: the disk is not open.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
-        match entry.state.hold()? {
+        match entry.state().hold()? {
             Hold::Device { file, .. } => {
-                Some(Self::Device(file.try_clone().ok()?, entry.replicas.is_empty()))
+                Some(Self::Device(file.try_clone().ok()?, entry.replicas().is_empty()))
             }
             Hold::Directory { .. } => {
-                let files = entry.replicas.iter().map(|k| (k.path.clone(), k.promised_length()));
-                Some(Self::Directory(entry.record.path.clone(), files.collect()))
+                let files = entry.replicas().iter();
+                let files = files.map(|k| (k.path().to_owned(), k.promised_length()));
+                Some(Self::Directory(entry.path().to_owned(), files.collect()))
             }
         }
     }
@@ -110,7 +111,7 @@ fn unallocated(path: &Path, length: u64) -> u64 {
 impl Known {
     /// Bytes that its file is to have.
     fn promised_length(&self) -> u64 {
-        self.superblock.as_ref().map_or(0, super::length_of).max(self.reserved())
+        self.superblock().map_or(0, super::length_of).max(self.reserved())
     }
 }
 

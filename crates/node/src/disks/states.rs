@@ -155,9 +155,113 @@ impl EntryState {
         }
     }
 
-    pub(super) const fn is_open(&self) -> bool {
-        matches!(self, Self::Serving(_) | Self::Missing(..))
+    /// What is open of it, wherever it is.
+    pub(super) const fn any_hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Serving(hold) | Self::Missing(hold, _) => Some(hold),
+            Self::Waiting(..) | Self::Opening(..) | Self::Stopped => None,
+        }
     }
+
+    /// Whether it is a device that is open.
+    pub(super) const fn is_device(&self) -> bool {
+        matches!(self.any_hold(), Some(Hold::Device { .. }))
+    }
+
+    /// Whether it is a directory that is open.
+    pub(super) const fn is_directory(&self) -> bool {
+        matches!(self.any_hold(), Some(Hold::Directory { .. }))
+    }
+
+    /// Why it is not at its path, if it is open and not there.
+    pub(super) fn missing(&self) -> Option<&Trouble> {
+        match self {
+            Self::Missing(_, trouble) => Some(trouble),
+            _ => None,
+        }
+    }
+
+    /// What was wrong with it when it was last tried to be opened, and when it is tried next.
+    pub(super) const fn being_opened(&self) -> Option<(&Trouble, Retry)> {
+        match self {
+            Self::Opening(trouble, retry) => Some((trouble, *retry)),
+            _ => None,
+        }
+    }
+
+    /// It is open.
+    pub(super) fn serve(&mut self, hold: Hold) {
+        *self = Self::Serving(hold);
+    }
+
+    /// It is closed, and tried again. Returns what was open of it.
+    pub(super) fn close(&mut self, trouble: Trouble, retry: Retry) -> Option<Hold> {
+        self.replace(Self::Waiting(trouble, retry))
+    }
+
+    /// It is closed, as the volume of its replica is stopped. Returns what was open of it.
+    pub(super) fn stop(&mut self) -> Option<Hold> {
+        self.replace(Self::Stopped)
+    }
+
+    /// The same of one that is open and not at its path: it is tried again at once.
+    pub(super) fn close_missing(&mut self, now: Instant) -> Option<Hold> {
+        let trouble = self.missing()?.clone();
+        self.close(trouble, Retry::at_once(now))
+    }
+
+    fn replace(&mut self, after: Self) -> Option<Hold> {
+        match std::mem::replace(self, after) {
+            Self::Serving(hold) | Self::Missing(hold, _) => Some(hold),
+            Self::Waiting(..) | Self::Opening(..) | Self::Stopped => None,
+        }
+    }
+
+    /// It is being opened, if it waits for that and its time has come. Returns whether it is.
+    pub(super) fn begin_opening(&mut self, now: Instant) -> bool {
+        match self {
+            Self::Waiting(trouble, retry) if retry.at <= now => {
+                *self = Self::Opening(trouble.clone(), *retry);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// It is being opened, as the volume of its replica is not stopped any more.
+    pub(super) fn begin_opening_stopped(&mut self, now: Instant) {
+        *self = Self::Opening(Trouble::just_assembled(), Retry::at_once(now));
+    }
+
+    /// What is open of it is at its path, or is not: why. Returns whether it was there until now.
+    /// `identity`: what was looked for; it may have been opened anew meanwhile.
+    pub(super) fn note_place(&mut self, identity: Identity, gone: Option<String>) -> bool {
+        if self.any_hold().and_then(Hold::identity) != Some(identity) {
+            return false;
+        }
+        // What is between is replaced at once.
+        let (after, is_news) = match (std::mem::replace(self, Self::Stopped), gone) {
+            (Self::Serving(hold) | Self::Missing(hold, _), None) => (Self::Serving(hold), false),
+            (Self::Serving(hold), Some(why)) => (Self::Missing(hold, Trouble::Absent(why)), true),
+            (Self::Missing(hold, _), Some(why)) => {
+                (Self::Missing(hold, Trouble::Absent(why)), false)
+            }
+            (closed, _) => (closed, false),
+        };
+        *self = after;
+        is_news
+    }
+}
+
+/// What is new of the file of a replica.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FileNews {
+    /// It is written, and gone when the daemon ends: why.
+    Gone(String),
+    /// It is at its path again.
+    Back,
+    /// It is closed, and gone: why.
+    StoppedAndGone(String),
 }
 
 /// What a replica on a disk is at the moment.
@@ -198,8 +302,83 @@ impl KnownState {
         matches!(self, Self::Served | Self::FileGone(_))
     }
 
+    /// Whether it is being made or deleted: that ends by itself.
+    pub(super) const fn is_busy(&self) -> bool {
+        matches!(self, Self::Making | Self::Deleting)
+    }
+
+    pub(super) const fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting(..))
+    }
+
+    pub(super) const fn is_opening(&self) -> bool {
+        matches!(self, Self::Opening(..))
+    }
+
+    /// Why it could not be opened, of one that is tried again.
+    pub(super) const fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::Waiting(trouble, _) | Self::Opening(trouble, _) => Some(trouble),
+            _ => None,
+        }
+    }
+
+    /// Whether there was no file when it was last tried to be opened.
+    pub(super) const fn is_absent(&self) -> bool {
+        matches!(self.trouble(), Some(Trouble::Absent(_)))
+    }
+
+    /// When it is tried again, if it waits for that.
+    pub(super) const fn next_try(&self) -> Option<Instant> {
+        match self {
+            Self::Waiting(_, retry) => Some(retry.at),
+            _ => None,
+        }
+    }
+
+    /// It is being opened. One that does not wait was closed on purpose until now.
+    pub(super) fn begin_opening(&mut self, now: Instant) {
+        *self = match self {
+            Self::Waiting(trouble, retry) => Self::Opening(trouble.clone(), *retry),
+            _ => Self::Opening(Trouble::just_assembled(), Retry::at_once(now)),
+        };
+    }
+
+    /// It can't be opened just now, and is tried again later than last time.
+    pub(super) fn wait_again(&mut self, trouble: Trouble, now: Instant) {
+        let before = match self {
+            Self::Waiting(_, retry) => *retry,
+            _ => Retry::at_once(now),
+        };
+        *self = Self::Waiting(trouble, before.again(now));
+    }
+
+    /// Why its file is gone, or that it is there. Returns what is news of that.
+    pub(super) fn note_file(&mut self, gone: Option<String>) -> Option<FileNews> {
+        let (after, news) = match (std::mem::replace(self, Self::Served), gone) {
+            (Self::Served, Some(why)) => (Self::FileGone(why.clone()), Some(FileNews::Gone(why))),
+            (Self::FileGone(_), Some(why)) => (Self::FileGone(why), None),
+            (Self::FileGone(_), None) => (Self::Served, Some(FileNews::Back)),
+            (Self::Stopped(None), Some(why)) => {
+                (Self::Stopped(Some(why.clone())), Some(FileNews::StoppedAndGone(why)))
+            }
+            (Self::Stopped(_), why) => (Self::Stopped(why), None),
+            (state, _) => (state, None),
+        };
+        *self = after;
+        news
+    }
+
     /// Why its file is not at its path, while it is open.
-    pub(super) fn gone_file(self) -> Option<String> {
+    pub(super) fn gone_file(&self) -> Option<&String> {
+        match self {
+            Self::FileGone(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The same of one that is not open any more.
+    pub(super) fn into_gone_file(self) -> Option<String> {
         match self {
             Self::FileGone(why) => Some(why),
             _ => None,

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use evenkeel_api::types::DiskKind;
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::Superblock;
 
 use super::again::{Probe, Target};
-use super::states::{EntryState, Hold, KnownState, Retry, Trouble};
+use super::states::{EntryState, KnownState, Retry, Trouble};
 use super::{Disks, Entry, Known, OpenReplica};
 use crate::state::{StateDirectory, StateError};
 
@@ -113,40 +112,41 @@ impl Disks {
         let mut entries = self.lock();
         let found = entries.holder_mut(replica);
         let Some((entry, position)) = found else { return };
-        let known = &mut entry.replicas[position];
-        if matches!(known.state, KnownState::Making | KnownState::Deleting) {
+        let known = &mut entry.replicas_mut()[position];
+        if known.state().is_busy() {
             return;
         }
-        let volume = known.superblock.as_ref().map(|s| s.volume);
-        let is_device = entry.record.kind == DiskKind::Device && entry.state.is_open();
-        let (replica, device) = match volume.is_some_and(|volume| self.is_stopped(volume)) {
-            true => (KnownState::Stopped(None), EntryState::Stopped),
-            false => {
-                let trouble = Trouble::just_assembled();
-                let retry = Retry::at_once(Instant::now());
-                self.listed.wake();
-                (KnownState::Waiting(trouble.clone(), retry), EntryState::Waiting(trouble, retry))
-            }
-        };
-        known.state = replica;
-        if matches!(entry.state, EntryState::Missing(Hold::Device { .. }, _)) {
+        let is_stopped = known.volume().is_some_and(|volume| self.is_stopped(volume));
+        let (trouble, retry) = (Trouble::just_assembled(), Retry::at_once(Instant::now()));
+        match is_stopped {
+            true => known.stop(),
+            false => known.wait(trouble.clone(), retry),
+        }
+        // The device itself is closed. If it is not here that is so already.
+        let is_device = entry.state().is_device();
+        if is_device && entry.state().missing().is_some() {
             // Its power was cut, whatever the kernel shows.
             entry.mount_is_over();
         }
-        // The device itself is closed. If it is not here that is so already.
-        let before = is_device.then(|| std::mem::replace(&mut entry.state, device));
+        let closed = match (is_device, is_stopped) {
+            (false, _) => None,
+            (true, true) => entry.stop(),
+            (true, false) => entry.close(trouble, retry),
+        };
+        if !is_stopped {
+            self.listed.wake();
+        }
         drop(entries);
         // To close a device may take long.
-        drop(before);
+        drop(closed);
         self.remember_mounts();
     }
 
     /// A volume of which no replica is here any more need not be remembered. If that cannot be
     /// saved it is remembered for nothing.
     pub(super) fn forget_stopped(&self, volume: VolumeId) {
-        let is_of_it =
-            |known: &Known| known.superblock.as_ref().is_some_and(|s| s.volume == volume);
-        if self.lock().iter().any(|entry| entry.replicas.iter().any(is_of_it)) {
+        let is_of_it = |known: &Known| known.volume() == Some(volume);
+        if self.lock().iter().any(|entry| entry.replicas().iter().any(is_of_it)) {
             return;
         }
         if let Err(error) = self.stopped.change(|stopped| stopped.remove(&volume)) {
@@ -166,10 +166,9 @@ impl Disks {
         }
         let mut probes = Vec::new();
         for entry in self.lock().iter_mut() {
-            for position in 0..entry.replicas.len() {
-                let known = &entry.replicas[position];
-                let is_of_it = known.superblock.as_ref().is_some_and(|s| s.volume == volume);
-                if is_of_it && known.state.is_stopped() {
+            for position in 0..entry.replicas().len() {
+                let known = &entry.replicas()[position];
+                if known.volume() == Some(volume) && known.state().is_stopped() {
                     probes.extend(entry.reopen(position));
                 }
             }
@@ -182,8 +181,8 @@ impl Disks {
     #[must_use]
     pub fn place_of(&self, replica: ReplicaId) -> Option<(PathBuf, u64)> {
         let entries = self.lock();
-        let known = entries.iter().find_map(|e| e.position(replica).map(|p| &e.replicas[p]))?;
-        Some((known.path.clone(), known.superblock.as_ref()?.data_offset))
+        let (_, known) = entries.holder(replica)?;
+        Some((known.path().to_owned(), known.superblock()?.data_offset))
     }
 
     /// Where all replicas of this node lie, but for those being made; also such as cannot be
@@ -199,12 +198,12 @@ impl Disks {
     pub fn places_of(&self, is_wanted: impl Fn(&Superblock) -> bool) -> Vec<ReplicaPlace> {
         let entries = self.lock();
         let is_sought = |known: &Known| {
-            known.state != KnownState::Making && known.superblock.as_ref().is_none_or(&is_wanted)
+            *known.state() != KnownState::Making && known.superblock().is_none_or(&is_wanted)
         };
         let mut places = Vec::new();
         for entry in entries.iter() {
-            for known in entry.replicas.iter().filter(|known| is_sought(known)) {
-                let (disk, path) = (entry.record.name.clone(), known.path.clone());
+            for known in entry.replicas().iter().filter(|known| is_sought(known)) {
+                let (disk, path) = (entry.name().to_owned(), known.path().to_owned());
                 places.push(ReplicaPlace { disk, path });
             }
         }
@@ -216,25 +215,25 @@ impl Entry {
     /// Begins to open a replica of a volume that was stopped. `None`: it is opened with its disk,
     /// or later.
     fn reopen(&mut self, position: usize) -> Option<Probe> {
-        let retry = Retry::at_once(Instant::now());
-        let (trouble, probe) = match &self.state {
+        let now = Instant::now();
+        let retry = Retry::at_once(now);
+        let (trouble, probe) = match self.state() {
             // The device is open with its replica only.
             EntryState::Stopped => {
-                let trouble = Trouble::just_assembled();
-                self.state = EntryState::Opening(trouble.clone(), retry);
-                let target = Target::Disk(self.record.clone());
-                (trouble, Some(Probe { serial: self.serial(), target }))
+                self.begin_opening_stopped(now);
+                let target = Target::Disk(self.record().clone());
+                let probe = Probe { serial: self.serial(), target };
+                (Trouble::just_assembled(), Some(probe))
             }
             EntryState::Waiting(trouble, _)
             | EntryState::Opening(trouble, _)
             | EntryState::Missing(_, trouble) => (trouble.clone(), None),
             EntryState::Serving(_) => {
-                let trouble = Trouble::just_assembled();
-                self.replicas[position].state = KnownState::Waiting(trouble, retry);
+                self.replicas_mut()[position].wait(Trouble::just_assembled(), retry);
                 return self.begin_replica(position);
             }
         };
-        self.replicas[position].state = KnownState::Waiting(trouble, retry);
+        self.replicas_mut()[position].wait(trouble, retry);
         probe
     }
 }

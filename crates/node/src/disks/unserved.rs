@@ -64,57 +64,15 @@ impl Disks {
     pub fn why_not_served(&self, replica: ReplicaId) -> Option<Unserved> {
         let node = &self.listed.node().name;
         let entries = self.lock();
-        let known = entries.iter().find_map(|e| e.position(replica).map(|p| (e, &e.replicas[p])));
-        if let Some((entry, known)) = known {
-            let disk = &entry.record.name;
-            match &known.state {
-                KnownState::Stopped(Some(gone)) => {
-                    return Some(Unserved::Gone(format!("disk {disk} of node {node}: {gone}")));
-                }
-                KnownState::Stopped(None)
-                    if let Some(unserved) = entry.trouble_of_stopped(node) =>
-                {
-                    return Some(unserved);
-                }
-                KnownState::Stopped(None) => {
-                    return Some(Unserved::Stopped(format!(
-                        "disk {disk} of node {node}: it is closed, as its volume was stopped"
-                    )));
-                }
-                state
-                    if !state.is_served()
-                        && let Some(gone) = known.lost_file() =>
-                {
-                    let also = state.problem().map(|why| format!("; and {why}"));
-                    let also = also.unwrap_or_default();
-                    return Some(Unserved::Gone(format!(
-                        "disk {disk} of node {node}: {gone}{also}"
-                    )));
-                }
-                state if entry.lacks_file(state) => {
-                    let path = known.path.display();
-                    return Some(Unserved::Gone(format!(
-                        "disk {disk} of node {node}: there is no file at {path}: it was deleted or moved; moved back it is served again"
-                    )));
-                }
-                _ => {}
-            }
-            let why = known.state.problem().filter(|_| !known.state.is_served())?;
-            let text = format!("disk {disk} of node {node}: {why}");
-            return Some(match &known.state {
-                KnownState::Refused(_) => Unserved::Unusable(text),
-                KnownState::Waiting(trouble, _) | KnownState::Opening(trouble, _) => {
-                    trouble.unserved(text)
-                }
-                _ => Unserved::Away(text),
-            });
+        if let Some((entry, known)) = entries.holder(replica) {
+            return entry.why_not_served(known, node);
         }
         // It may lie where nothing can be read.
         if let Some(text) = entries.iter().find_map(Entry::hides) {
             return Some(Unserved::Away(format!("node {node} has not opened it: {text}")));
         }
         if let Some((entry, why)) = entries.iter().find_map(|e| e.unreadable().map(|w| (e, w))) {
-            let text = format!("disk {} of node {node}: {why}", entry.record.name);
+            let text = format!("disk {} of node {node}: {why}", entry.name());
             return Some(Unserved::Unusable(text));
         }
         Some(Unserved::Gone(format!(
@@ -134,52 +92,73 @@ impl Trouble {
 }
 
 impl Entry {
+    /// Why a replica on it is not served; `None`: it is. `node`: the name of this one.
+    fn why_not_served(&self, known: &Known, node: &str) -> Option<Unserved> {
+        let said = |why: &str| format!("disk {} of node {node}: {why}", self.name());
+        let state = known.state();
+        if let KnownState::Stopped(gone) = state {
+            return Some(match gone {
+                Some(gone) => Unserved::Gone(said(gone)),
+                None => self.trouble_of_stopped(node).unwrap_or_else(|| {
+                    Unserved::Stopped(said("it is closed, as its volume was stopped"))
+                }),
+            });
+        }
+        if let Some(gone) = known.lost_file().filter(|_| !state.is_served()) {
+            let also = state.problem().map(|why| format!("; and {why}")).unwrap_or_default();
+            return Some(Unserved::Gone(said(&format!("{gone}{also}"))));
+        }
+        if self.lacks_file(state) {
+            let path = known.path().display();
+            return Some(Unserved::Gone(said(&format!(
+                "there is no file at {path}: it was deleted or moved; moved back it is served again"
+            ))));
+        }
+        let text = said(&state.problem().filter(|_| !state.is_served())?);
+        Some(match (state, state.trouble()) {
+            (KnownState::Refused(_), _) => Unserved::Unusable(text),
+            (_, Some(trouble)) => trouble.unserved(text),
+            (_, None) => Unserved::Away(text),
+        })
+    }
+
     /// Why a replica of a stopped volume can't be opened on it when that is assembled, if so.
     fn trouble_of_stopped(&self, node: &str) -> Option<Unserved> {
-        let trouble = match &self.state {
+        let trouble = match self.state() {
             EntryState::Missing(_, trouble)
             | EntryState::Waiting(trouble, _)
             | EntryState::Opening(trouble, _) => trouble,
             EntryState::Serving(_) if self.is_read_only() => &Trouble::ReadOnly,
             EntryState::Serving(_) | EntryState::Stopped => return None,
         };
-        let text = format!("disk {} of node {node}: {}", self.record.name, trouble.why());
+        let text = format!("disk {} of node {node}: {}", self.name(), trouble.why());
         Some(trouble.unserved(text))
     }
 
     /// Whether a replica in this state has no file on this directory, which is there itself.
-    const fn lacks_file(&self, state: &KnownState) -> bool {
-        let is_there = matches!(self.state, EntryState::Serving(Hold::Directory { .. }));
-        is_there
-            && matches!(
-                state,
-                KnownState::Waiting(Trouble::Absent(_), _)
-                    | KnownState::Opening(Trouble::Absent(_), _)
-            )
+    fn lacks_file(&self, state: &KnownState) -> bool {
+        matches!(self.state(), EntryState::Serving(Hold::Directory { .. })) && state.is_absent()
     }
 
     /// Why it is not known what this disk holds, if so.
     fn hides(&self) -> Option<String> {
-        match &self.state {
+        match self.state() {
             EntryState::Waiting(..) | EntryState::Opening(..) | EntryState::Missing(..) => {
-                let why = self.state.described().1.unwrap_or_default();
-                Some(format!("disk {}: {why}", self.record.name))
+                let why = self.state().described().1.unwrap_or_default();
+                Some(format!("disk {}: {why}", self.name()))
             }
             EntryState::Serving(_) | EntryState::Stopped => {
-                let is_tried = |known: &&Known| {
-                    let state = &known.state;
-                    matches!(state, KnownState::Waiting(..) | KnownState::Opening(..))
-                };
-                let mut unknown = self.replicas.iter().filter(|k| k.superblock.is_none());
-                let known = unknown.find(is_tried)?;
-                Some(format!("{}: {}", known.path.display(), known.state.problem()?))
+                let unknown = self.replicas().iter().filter(|k| k.superblock().is_none());
+                let mut tried = unknown.filter(|known| known.state().trouble().is_some());
+                let known = tried.next()?;
+                Some(format!("{}: {}", known.path().display(), known.state().problem()?))
             }
         }
     }
 
     /// Why a replica on it can't even be told which it is, if there is such a one.
     fn unreadable(&self) -> Option<String> {
-        let unknown = self.replicas.iter().find(|known| known.superblock.is_none())?;
-        Some(format!("{}: {}", unknown.path.display(), unknown.state.problem()?))
+        let unknown = self.replicas().iter().find(|known| known.superblock().is_none())?;
+        Some(format!("{}: {}", unknown.path().display(), unknown.state().problem()?))
     }
 }

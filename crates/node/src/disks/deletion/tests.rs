@@ -37,7 +37,7 @@ fn what_was_made_and_has_lost_its_place_is_erased() {
     let site = disks.reserve("disk1", &new, "test").unwrap();
     let made = directory::create(&site.path, site.block_size, &new).unwrap();
     let file = made.path.clone();
-    disks.lock()[0].replicas.clear();
+    disks.lock()[0].remove_replica(0);
     disks.finish(new.superblock.replica, Ok(made), "test").unwrap_err();
     assert!(!file.exists(), "no list has it");
 }

@@ -4,6 +4,7 @@ use evenkeel_api::types::DiskState;
 use evenkeel_core::BootId;
 
 use super::super::presence::{Due, Look};
+use super::super::states::KnownState;
 use super::super::tests::{new, node, place};
 use super::super::{Disks, Found, Risk, Unserved};
 use super::*;
@@ -79,7 +80,7 @@ fn the_next_daemon_knows_that_a_disk_was_let_go_of() {
     let made = disks.create_replica("disk1", &new(1 << 20)).unwrap();
     let (replica, serial) = (made.newest.superblock.replica, disks.lock()[0].serial());
     let was = made.boot(BootId(7));
-    (0..LOOKS).for_each(|_| disks.lock()[0].failed_looks.note(true, false));
+    (0..LOOKS).for_each(|_| disks.lock()[0].failed_looks_mut().note(true, false));
     drop(made);
     disks.failing().let_go(serial, &[replica]);
     disks.remember_mounts();
@@ -97,10 +98,10 @@ fn what_is_being_made_is_waited_for() {
     drop(disks.create_replica("disk1", &new(1 << 20)).unwrap());
     let mut entries = disks.lock();
     let entry = &mut entries[0];
-    (0..LOOKS).for_each(|_| entry.failed_looks.note(true, false));
-    let before = std::mem::replace(&mut entry.replicas[0].state, KnownState::Making);
+    (0..LOOKS).for_each(|_| entry.failed_looks_mut().note(true, false));
+    let before = entry.replicas_mut()[0].set_state(KnownState::Making);
     assert!(!entry.is_failing() && entry.let_go_of_failing().is_none());
-    entry.replicas[0].state = before;
+    entry.replicas_mut()[0].set_state(before);
     assert!(entry.is_failing());
 }
 
@@ -111,7 +112,7 @@ fn one_at_a_time_lets_go_of_a_disk() {
     disks.add(&place.disk, None, false).unwrap();
     let begins = || {
         let entry = &mut disks.lock()[0];
-        entry.failed_looks.note(true, false);
+        entry.failed_looks_mut().note(true, false);
         (entry.begin_let_go(), entry.serial())
     };
     assert!(!begins().0, "one look may pass");
@@ -191,9 +192,9 @@ fn a_deleted_file_is_told_before_and_after_its_read_only_disk_is_let_go_of() {
         let mut entries = disks.lock();
         let entry = &mut entries[0];
         let retry = Retry::first(Instant::now());
-        entry.state = EntryState::Opening(Trouble::ReadOnly, retry);
+        entry.set_state(EntryState::Opening(Trouble::ReadOnly, retry));
         let (serial, record, opened) =
-            (entry.serial(), entry.record.clone(), Err(Trouble::ReadOnly));
+            (entry.serial(), entry.record().clone(), Err(Trouble::ReadOnly));
         drop(entries);
         let found = Found { serial, record, opened, replicas: vec![], glimpsed: vec![] };
         disks.take_up(found);

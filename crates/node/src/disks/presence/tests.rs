@@ -5,7 +5,7 @@ use evenkeel_api::types::DiskState;
 
 use super::super::tests::{Place as Directories, new, node, place};
 use super::*;
-use crate::disks::states::Retry;
+use crate::disks::states::{EntryState, Hold, Retry, Trouble};
 use crate::disks::{Disks, OpenReplica, Unserved};
 use crate::keyed_lock::Recall;
 
@@ -157,7 +157,7 @@ fn a_device_that_was_pulled_is_of_another_boot_when_it_is_opened_anew() {
     let replica = made.newest.superblock.replica;
     let device = || Hold::device(made.file.try_clone().unwrap());
     let mount_after = |state: EntryState| {
-        disks.lock()[0].state = state;
+        disks.lock()[0].set_state(state);
         disks.close_replica(replica);
         disks.lock()[0].mount()
     };
@@ -192,7 +192,7 @@ async fn what_waits_on_a_disk_is_tried_as_soon_as_the_disk_is_back() {
     fs::rename(&place.disk, &aside).unwrap();
     look(&disks);
     let retry = Retry::at_once(Instant::now());
-    disks.lock()[0].replicas[0].state = KnownState::Waiting(Trouble::no_answer(), retry);
+    disks.lock()[0].replicas_mut()[0].wait(Trouble::no_answer(), retry);
     let due = disks.until_due();
     tokio::pin!(due);
     let early = tokio::time::timeout(Duration::from_millis(50), &mut due).await;
@@ -235,7 +235,8 @@ fn a_path_that_hangs_costs_one_look_and_is_told() {
     assert_eq!(disks.looks().begin().len(), 0, "one at a time");
     assert_eq!(disks.list()[0].state, DiskState::Serving, "it has just begun");
     let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
-    disks.lock()[0].last_look.0.as_mut().unwrap().1 = long_ago;
+    let under_way = Arc::downgrade(&hanging[0].under_way);
+    disks.lock()[0].begin_look(LastLook(Some((under_way, long_ago))));
     let listed = disks.list().remove(0);
     assert_eq!(listed.state, DiskState::Failing);
     assert!(listed.problem.unwrap().contains("has not answered for 1"));
