@@ -27,6 +27,7 @@ mod errors;
 mod failing;
 mod growing;
 mod in_engine;
+mod known;
 mod listed;
 mod making;
 mod mark;
@@ -61,8 +62,9 @@ pub const REPLACE: &str =
 
 use adding::{canonical, default_name};
 use entries::Entries;
-use entry::{Entry, Known, Record};
+use entry::{Entry, Record};
 pub use growing::GrowingFile;
+use known::Known;
 use listed::Listed;
 use opening::{Found, Opened};
 use origins::Origins;

@@ -9,7 +9,8 @@ use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_format::{NAME_RULE, is_name};
 
 use super::adding::default_name;
-use super::entry::{Entry, Known, Record};
+use super::entry::{Entry, Record};
+use super::known::Known;
 use super::mark::DeviceIdentity;
 use super::states::KnownState;
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_api::types::DiskKind;
 
-use super::entry::{Known, Record};
+use super::entry::Record;
+use super::known::Known;
 use super::origins::Origins;
 use super::states::{Hold, Retry, Trouble};
 use super::{Disks, OpenReplica, device, directory};
