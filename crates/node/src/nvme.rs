@@ -141,7 +141,8 @@ impl NvmeServer {
         &self,
         volume: VolumeId,
         generation: u64,
-        (hosts, keys): (&[String], HostKeys),
+        hosts: &[String],
+        keys: HostKeys,
         shown: Shown,
     ) -> Result<(), String> {
         let mut exports = self.lock();

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use evenkeel_core::Instant;
 use evenkeel_exports::nvme::authentication::{Computation, EXPONENT_LENGTH, Fresh, Hash, Parties};
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal};
 use evenkeel_exports::nvme::controller::QueueName;
@@ -21,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zeroize::Zeroizing;
 
 use super::connection::{Accepted, From, Seat, handle, host, reason, receive, settle};
-use super::target::Target;
+use super::target::{Asked, LetIn, Target};
 use crate::clock::core_now;
 use crate::nvme::NvmeServer;
 use crate::random::fill_random;
@@ -37,6 +36,14 @@ pub(super) struct Unproved {
     pub(super) connect: Connect,
     pub(super) host: [u8; 16],
     pub(super) controller: u16,
+}
+
+/// The same while it proves that.
+pub(super) struct Proving {
+    pub(super) unproved: Unproved,
+    pub(super) authenticating: Authenticating,
+    /// What has come and is not read yet.
+    pub(super) rest: Vec<u8>,
 }
 
 impl Unproved {
@@ -56,9 +63,10 @@ impl Unproved {
 pub(super) async fn prove(
     server: &Arc<NvmeServer>,
     stream: &mut TcpStream,
-    (unproved, mut authenticating, mut rest): (Unproved, Authenticating, Vec<u8>),
+    proving: Proving,
     from: From,
 ) -> Result<Option<Accepted>, String> {
+    let Proving { unproved, mut authenticating, mut rest } = proving;
     let refuse = |why: &str| unproved.say_refused(server, from, why);
     loop {
         let mut out = Vec::new();
@@ -72,8 +80,8 @@ pub(super) async fn prove(
                 authenticating.computed(value, &mut out);
             }
             handshake::Step::Proved => {
-                let proved = (authenticating, out, rest);
-                return let_in(stream, &unproved, proved, from, refuse).await;
+                let proving = Proving { unproved, authenticating, rest };
+                return let_in(server, stream, proving, out, from).await;
             }
             handshake::Step::Failed(fault) => {
                 refuse(&fault.to_string());
@@ -95,15 +103,14 @@ pub(super) async fn prove(
 
 /// The connection becomes a queue, if there is a place for it still.
 async fn let_in(
+    server: &NvmeServer,
     stream: &mut TcpStream,
-    unproved: &Unproved,
-    (authenticating, mut out, rest): (Authenticating, Vec<u8>, Vec<u8>),
+    proved: Proving,
+    mut out: Vec<u8>,
     from: From,
-    refuse: impl Fn(&str),
 ) -> Result<Option<Accepted>, String> {
-    let Unproved { target, connect, .. } = unproved;
-    let settled = settle(target, stream, (connect, &unproved.data())).await;
-    match settled.and_then(|since| open(stream, unproved, from, since)) {
+    let Proving { unproved, authenticating, rest } = proved;
+    match open(stream, &unproved, from).await {
         Ok(seat) => {
             let (host, host_name) = (host(&unproved.data()), unproved.parties.host.clone());
             let connection = authenticating.finish(&mut out).map_err(|e| e.to_string())?;
@@ -112,22 +119,20 @@ async fn let_in(
         }
         Err(refusal) => {
             authenticating.refuse(refusal, &mut out);
-            refuse(reason(refusal));
+            unproved.say_refused(server, from, reason(refusal));
             send(stream, &out).await.map(|()| None)
         }
     }
 }
 
-fn open(
-    stream: &TcpStream,
-    unproved: &Unproved,
-    from: From,
-    since: Instant,
-) -> Result<Seat, Refusal> {
+/// Makes it a queue, once what its host has lost is settled.
+async fn open(stream: &TcpStream, unproved: &Unproved, from: From) -> Result<Seat, Refusal> {
     let Unproved { target, name, parties, connect, .. } = unproved;
-    let socket = handle(stream, from)?;
-    let asked = (connect, &unproved.data());
-    target.open((*name, &parties.keys), asked, (since, core_now()), socket)?;
+    let data = unproved.data();
+    let asked = Asked { connect, data: &data };
+    let since = settle(target, stream, asked).await?;
+    let handle = handle(stream, from)?;
+    target.open(*name, &parties.keys, asked, LetIn { since, now: core_now() }, handle)?;
     Ok(Seat { target: target.clone(), name: *name })
 }
 

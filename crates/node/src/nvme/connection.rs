@@ -12,7 +12,7 @@ use evenkeel_exports::nvme::authentication::Authentication;
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal, Status};
 use evenkeel_exports::nvme::connection::{Connection, NotExpected};
 use evenkeel_exports::nvme::controller::{QueueName, Subsystem};
-use evenkeel_exports::nvme::handshake::{Authenticating, Handshake, Progress};
+use evenkeel_exports::nvme::handshake::{Handshake, Progress};
 use evenkeel_exports::nvme::io_queue::{
     IoQueue, RESERVATIONS_ANSWERED, ReservationAnswers, Reserving, front_end,
 };
@@ -22,10 +22,10 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{timeout, timeout_at};
 
-use super::authentication::{Unproved, prove};
+use super::authentication::{Proving, Unproved, prove};
 use super::health::Looked;
 use super::reserving::{self, carry_out};
-use super::target::{Connected, Step, Target};
+use super::target::{Admin, Asked, Between, Connected, Handle, LetIn, Persisting, Step, Target};
 use super::{Found, HANDSHAKE};
 use crate::clock::core_now;
 use crate::nvme::NvmeServer;
@@ -80,7 +80,7 @@ enum Greeted {
     /// It wants nothing.
     Left,
     Accepted(Box<Accepted>),
-    Unproved(Unproved, Box<Authenticating>, Vec<u8>),
+    Unproved(Box<Proving>),
 }
 
 /// Serves a connection, in a task of its own.
@@ -113,9 +113,8 @@ async fn admit(
     match greeted.map_err(|_| "it did not connect a queue in time")?? {
         Greeted::Left => Ok(None),
         Greeted::Accepted(accepted) => Ok(Some(*accepted)),
-        Greeted::Unproved(unproved, authenticating, rest) => {
-            let proved = prove(server, stream, (unproved, *authenticating, rest), from);
-            let proved = timeout_at(deadline, proved).await;
+        Greeted::Unproved(proving) => {
+            let proved = timeout_at(deadline, prove(server, stream, *proving, from)).await;
             proved.map_err(|_| "it did not prove who it is in time")?
         }
     }
@@ -142,7 +141,7 @@ async fn accept(
             Progress::Connect(connect) => {
                 match join(server, stream, &handshake, &connect, from).await {
                     Ok(joined) => {
-                        let greeted = answer(server, handshake, (joined, rest), &mut out);
+                        let greeted = answer(server, handshake, joined, rest, &mut out);
                         stream.write_all(&out).await.map_err(|e| e.to_string())?;
                         return greeted.map_err(|e| e.to_string());
                     }
@@ -164,13 +163,14 @@ async fn accept(
 pub(super) async fn settle(
     target: &Target,
     stream: &TcpStream,
-    (connect, data): (&Connect, &ConnectData<'_>),
+    asked: Asked<'_>,
 ) -> Result<Instant, Refusal> {
     let addresses = stream.peer_addr().ok().zip(stream.local_addr().ok());
-    let addresses = addresses.map(|(from, reached)| (from.ip(), reached));
-    let wait = target.settle((connect, data), addresses, core_now())?;
+    let addresses = addresses.map(|(from, reached)| Between { from: from.ip(), reached });
+    let wait = target.settle(asked, addresses, core_now())?;
     let mut changes = target.changes();
-    let drained = async { while target.is_ending(data) && changes.changed().await.is_ok() {} };
+    let drained =
+        async { while target.is_ending(asked.data) && changes.changed().await.is_ok() {} };
     // After this time it is let in all the same.
     let _ = timeout(wait.until.since(core_now()), drained).await;
     Ok(wait.since)
@@ -188,7 +188,8 @@ pub(super) async fn receive(stream: &mut TcpStream, to: &mut Vec<u8>) -> Result<
 fn answer(
     server: &NvmeServer,
     handshake: Handshake,
-    (joined, rest): (Joined, Vec<u8>),
+    joined: Joined,
+    rest: Vec<u8>,
     out: &mut Vec<u8>,
 ) -> Result<Greeted, NotExpected> {
     match joined {
@@ -200,7 +201,7 @@ fn answer(
         Joined::Unproved(unproved) => {
             let machine = Authentication::new(unproved.parties.clone(), server.prover.fresh());
             let authenticating = handshake.challenge(unproved.name, machine, out)?;
-            Ok(Greeted::Unproved(unproved, Box::new(authenticating), rest))
+            Ok(Greeted::Unproved(Box::new(Proving { unproved, authenticating, rest })))
         }
     }
 }
@@ -221,15 +222,16 @@ async fn join(
     };
     let because = |refusal| refused((refusal, reason(refusal)));
     let target = wanted(server, &data).map_err(refused)?;
+    let asked = Asked { connect, data: &data };
     let since = match target.has_keys(data.host_name) {
         // It proves first who it is.
         true => core_now(),
-        false => settle(&target, stream, (connect, &data)).await.map_err(because)?,
+        false => settle(&target, stream, asked).await.map_err(because)?,
     };
     // Meanwhile another export may have taken the place of this one.
     let target = wanted(server, &data).map_err(refused)?;
-    let socket = handle(stream, from)?;
-    let connected = target.connect((connect, &data), (since, core_now()), socket);
+    let handle = handle(stream, from)?;
+    let connected = target.connect(asked, LetIn { since, now: core_now() }, handle);
     Ok(match connected.map_err(because)? {
         Connected::Queue(name) => {
             Joined::Queue(Seat { target, name }, host(&data), data.host_name.to_owned())
@@ -254,12 +256,9 @@ fn wanted(
 }
 
 /// Another handle of a connection, by which its target closes it.
-pub(super) fn handle(
-    stream: &TcpStream,
-    from: From,
-) -> Result<(std::net::TcpStream, SocketAddr), Status> {
+pub(super) fn handle(stream: &TcpStream, from: From) -> Result<Handle, Status> {
     let socket = stream.as_fd().try_clone_to_owned().map_err(|_| Status::Internal)?;
-    Ok((socket.into(), from.address))
+    Ok(Handle { socket: socket.into(), from: from.address })
 }
 
 /// The host, as the volume knows it.
@@ -302,7 +301,8 @@ async fn serve_admin(
     let Accepted { connection, seat, rest: mut received, .. } = accepted;
     let (target, name) = (&seat.target, seat.name);
     let reached: IpAddr = stream.local_addr().map_err(|e| e.to_string())?.ip().to_canonical();
-    let mut queue = AdminQueue::new(connection);
+    let queue = AdminQueue::new(connection);
+    let mut admin = Admin { queue, controller: name.controller, reached };
     let (mut changes, mut is_flushing, mut looked) = (target.changes(), false, Looked::default());
     let mut piece = vec![0; PIECE];
     loop {
@@ -316,13 +316,11 @@ async fn serve_admin(
         let mut part = Some(parts.next().unwrap_or_default());
         while let Some(bytes) = part {
             let mut out = Vec::new();
-            let at = (reached, core_now());
-            let step = target.step((&mut queue, name.controller), bytes, at, &mut out);
+            let step = target.step(&mut admin, bytes, core_now(), &mut out);
             send(&mut stream, &out).await?;
             let step = step.map_err(|end| end.to_string())?;
-            for (number, is_persistent) in &step.persisting {
-                let wanted = Wanted::Persist(*is_persistent);
-                tokio::spawn(persist(server.clone(), target.clone(), name, (*number, wanted)));
+            for asked in &step.persisting {
+                tokio::spawn(persist(server.clone(), target.clone(), name.controller, *asked));
             }
             last = Some(step);
             part = parts.next();
@@ -378,7 +376,8 @@ async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepte
     let deleted = Box::new(move || of.disconnect(name));
     let aborted = Box::new(move |command, is_aborted| by.aborted(name, command, is_aborted));
     let frontend = server.data.next_frontend();
-    let reserving = Some(reserve_by(server, &target, (name, host), (volume, frontend)));
+    let asker = Asker { name, host, volume, frontend };
+    let reserving = Some(reserve_by(server, &target, asker));
     let queue = IoQueue { connection, namespace, size, host, rest, deleted, aborted, reserving };
     let make = front_end(socket, queue);
     let maker = move || -> Box<dyn Frontend> { Box::new(Seated { frontend: make(), _seat: seat }) };
@@ -387,19 +386,23 @@ async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepte
         Ok(()) => {
             let data = server.data.clone();
             let report = move |what| data.tell_frontend(volume, frontend, what);
-            target.serves((name, number), Box::new(report));
+            target.serves(name, number, Box::new(report));
         }
         Err(error) => server.say_closed(from, &error.to_string()),
     }
 }
 
+/// A queue for I/O that asks for something about its volume's reservations.
+struct Asker {
+    name: QueueName,
+    host: HostId,
+    volume: VolumeId,
+    frontend: FrontendId,
+}
+
 /// Carries out a queue's commands about reservations, each in a task of its own.
-fn reserve_by(
-    server: &Arc<NvmeServer>,
-    target: &Arc<Target>,
-    (name, host): (QueueName, HostId),
-    (volume, frontend): (VolumeId, FrontendId),
-) -> Reserving {
+fn reserve_by(server: &Arc<NvmeServer>, target: &Arc<Target>, asker: Asker) -> Reserving {
+    let Asker { name, host, volume, frontend } = asker;
     let (server, target, answers) = (server.clone(), target.clone(), ReservationAnswers::default());
     let excluded = target.excluded(name, host);
     // The queue asks on a thread of the engine.
@@ -416,15 +419,11 @@ fn reserve_by(
 }
 
 /// Has the volume say that its reservations persist, or do not, and tells the controller.
-async fn persist(
-    server: Arc<NvmeServer>,
-    target: Arc<Target>,
-    name: QueueName,
-    (number, wanted): (u64, Wanted),
-) {
+async fn persist(server: Arc<NvmeServer>, target: Arc<Target>, controller: u16, asked: Persisting) {
+    let wanted = Wanted::Persist(asked.is_persistent);
     // It does not matter who asks.
     let done = carry_out(&server, &target, HostId(0), wanted).await;
-    target.persisted(name.controller, number, done.err().unwrap_or(Status::Success));
+    target.persisted(controller, asked.number, done.err().unwrap_or(Status::Success));
 }
 
 /// A queue that holds its place for as long as it lives, however it ends.

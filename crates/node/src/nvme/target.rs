@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use super::names;
 use crate::seats::Evictions;
 
-pub use connecting::Connected;
+pub use connecting::{Asked, Between, Connected, Handle, LetIn};
 
 /// Connections of one subsystem on this node, with those that end. One for I/O has a buffer of
 /// 32 KiB, and 8 KiB for a capsule, so that those of a volume take 10 MiB at most.
@@ -66,9 +66,17 @@ struct Inner {
     /// Of a volume, as it was last.
     health: Health,
     /// Of a volume, as they were in the newest view that is known.
-    reservations: (Generation, Reservations),
+    reservations: KnownReservations,
     /// Of the hosts that have to prove who they are.
     keys: HostKeys,
+}
+
+/// A volume's reservations in a view.
+#[derive(Debug)]
+struct KnownReservations {
+    /// That of the view.
+    generation: Generation,
+    reservations: Reservations,
 }
 
 /// The keys of hosts, by their names.
@@ -108,8 +116,34 @@ struct Queue {
     number: u64,
     /// Of one for I/O, once the engine has it.
     report: Option<Report>,
-    /// Of one for I/O: its host, and whether that may not write.
-    excluded: Option<(HostId, Arc<AtomicBool>)>,
+    /// Of one for I/O.
+    exclusion: Option<Exclusion>,
+}
+
+/// Whether the host of a queue for I/O may not write.
+struct Exclusion {
+    host: HostId,
+    is_excluded: Arc<AtomicBool>,
+}
+
+/// An admin queue, as its connection has it.
+#[derive(Debug)]
+pub struct Admin {
+    /// The queue.
+    pub queue: AdminQueue,
+    /// That of its controller.
+    pub controller: u16,
+    /// The address of this node that its host uses.
+    pub reached: IpAddr,
+}
+
+/// Whether a volume's reservations are to persist.
+#[derive(Debug, Clone, Copy)]
+pub struct Persisting {
+    /// That of the command that asks for it.
+    pub number: u64,
+    /// Whether they are.
+    pub is_persistent: bool,
 }
 
 /// By what a queue is closed.
@@ -135,9 +169,8 @@ pub struct Step {
     pub wants_flush: bool,
     /// When its host will have been silent for too long.
     pub expires: Option<Instant>,
-    /// What the volume is to be asked, by numbers: whether its reservations persist.
-    /// [`Target::persisted`] tells what came of it.
-    pub persisting: Vec<(u64, bool)>,
+    /// What the volume is to be asked. [`Target::persisted`] tells what came of it.
+    pub persisting: Vec<Persisting>,
 }
 
 impl Target {
@@ -174,7 +207,8 @@ impl Target {
         let (queues, keys) = (BTreeMap::new(), HostKeys::new());
         let health = Health::default();
         let evictions = Evictions::default();
-        let reservations = (Generation(0), Reservations::default());
+        let (generation, reservations) = (Generation(0), Reservations::default());
+        let reservations = KnownReservations { generation, reservations };
         let connected = 0;
         let inner =
             Inner { subsystem, what, queues, connected, evictions, health, reservations, keys };
@@ -209,31 +243,31 @@ impl Target {
         result
     }
 
-    /// Gives an admin queue what has come, and appends what is to be sent. `reached`: the address
-    /// of this node that its host uses.
+    /// Gives an admin queue what has come, and appends what is to be sent.
     ///
     /// # Errors
     /// Why its connection has to be closed once that is sent.
     pub fn step(
         &self,
-        (queue, controller): (&mut AdminQueue, u16),
+        admin: &mut Admin,
         received: &[u8],
-        (reached, now): (IpAddr, Instant),
+        now: Instant,
         out: &mut Vec<u8>,
     ) -> Result<Step, End> {
+        let Admin { queue, controller, reached } = admin;
         let mut inner = self.lock();
         let Inner { subsystem, what, health, reservations, queues, .. } = &mut *inner;
         let volume;
         let subject = match what {
             What::Volume(shown) => {
-                volume = self.as_namespace(shown, *health, &reservations.1);
+                volume = self.as_namespace(shown, *health, &reservations.reservations);
                 Subject::Volume(&volume)
             }
-            What::Discovery(directory) => Subject::Discovery(directory, reached),
+            What::Discovery(directory) => Subject::Discovery(directory, *reached),
         };
         let facts =
             Facts { serial: &self.serial, firmware: FIRMWARE, subsystem: &self.name, subject };
-        let Some(controller) = subsystem.controller(controller) else {
+        let Some(controller) = subsystem.controller(*controller) else {
             let (wants_flush, expires, persisting) = (false, None, Vec::new());
             return Ok(Step { has_ended: true, wants_flush, expires, persisting });
         };
@@ -242,7 +276,9 @@ impl Target {
         pass_aborts_on(controller, queues);
         queue.answer_kept(controller, out);
         let (has_ended, wants_flush) = (controller.has_ended(), controller.wants_flush());
-        let (expires, persisting) = (controller.expires(), controller.take_persisting());
+        let asked = controller.take_persisting().into_iter();
+        let persisting = asked.map(|(number, is_persistent)| Persisting { number, is_persistent });
+        let (expires, persisting) = (controller.expires(), persisting.collect());
         inner.close();
         received.map(|()| Step { has_ended, wants_flush, expires, persisting })
     }
@@ -265,7 +301,8 @@ impl Target {
         let inner = self.lock();
         match &inner.what {
             What::Volume(shown) => {
-                let volume = self.as_namespace(shown, inner.health, &inner.reservations.1);
+                let volume =
+                    self.as_namespace(shown, inner.health, &inner.reservations.reservations);
                 Some((volume.namespace, shown.size.clone()))
             }
             What::Discovery(_) => None,
@@ -304,7 +341,7 @@ impl Target {
 
     /// The engine has the queue for I/O of this name and number, which is told things by this. If
     /// it is gone already, nobody is.
-    pub fn serves(&self, (name, number): (QueueName, u64), report: Report) {
+    pub fn serves(&self, name: QueueName, number: u64, report: Report) {
         let mut inner = self.lock();
         let queue = inner.queues.get_mut(&name).filter(|queue| queue.number == number);
         if let Some(queue) = queue {

@@ -31,6 +31,42 @@ pub struct Wait {
     pub until: Instant,
 }
 
+/// What a host asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Its Connect.
+    pub connect: &'a Connect,
+    /// The data of that.
+    pub data: &'a ConnectData<'a>,
+}
+
+/// The addresses between which a host has a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Between {
+    /// That of the host.
+    pub from: IpAddr,
+    /// That of this node.
+    pub reached: SocketAddr,
+}
+
+/// When a host gets a queue.
+#[derive(Debug, Clone, Copy)]
+pub struct LetIn {
+    /// Since when it waits for its controller: see [`Wait`].
+    pub since: Instant,
+    /// Now.
+    pub now: Instant,
+}
+
+/// Another handle of a connection, by which its target closes it.
+#[derive(Debug)]
+pub struct Handle {
+    /// The handle.
+    pub socket: TcpStream,
+    /// From where the connection comes.
+    pub from: SocketAddr,
+}
+
 /// What a Connect has led to.
 #[derive(Debug)]
 pub enum Connected {
@@ -50,13 +86,14 @@ impl Target {
     /// What to answer at once, if there will be no place for it: then nothing ends.
     pub fn settle(
         &self,
-        (connect, data): (&Connect, &ConnectData<'_>),
-        addresses: Option<(IpAddr, SocketAddr)>,
+        asked: Asked<'_>,
+        addresses: Option<Between>,
         now: Instant,
     ) -> Result<Wait, Refusal> {
+        let Asked { connect, data } = asked;
         if connect.queue == 0 {
             if let (Some(_), Some(addresses)) = (self.volume, addresses) {
-                self.supersede((connect, data), addresses)?;
+                self.supersede(asked, addresses)?;
             }
             return Ok(Wait { since: now, until: now + DRAINED });
         }
@@ -71,18 +108,14 @@ impl Target {
 
     /// Ends the controllers that a host has lost, though their ends need not have been seen here.
     /// What it had sent over their connections and nobody has read is not begun any more.
-    fn supersede(
-        &self,
-        (connect, data): (&Connect, &ConnectData<'_>),
-        addresses: (IpAddr, SocketAddr),
-    ) -> Result<(), Refusal> {
+    fn supersede(&self, asked: Asked<'_>, addresses: Between) -> Result<(), Refusal> {
         let mut inner = self.lock();
-        let lost = inner.lost(data, addresses);
+        let lost = inner.lost(asked.data, addresses);
         if lost.is_empty() {
             return Ok(());
         }
-        inner.has_room((connect, data), &lost)?;
-        inner.subsystem.supersede(data, |controller| lost.contains(&controller));
+        inner.has_room(asked, &lost)?;
+        inner.subsystem.supersede(asked.data, |controller| lost.contains(&controller));
         inner.close();
         drop(inner);
         self.changed.send_replace(());
@@ -96,22 +129,22 @@ impl Target {
     }
 
     /// Makes a connection the queue that its host asks for, or says what its host has to prove
-    /// first; `socket` is another handle of it. `since`: see [`Wait`].
+    /// first.
     ///
     /// # Errors
     /// What to answer instead.
     pub fn connect(
         &self,
-        (connect, data): (&Connect, &ConnectData<'_>),
-        (since, now): (Instant, Instant),
-        (socket, from): (TcpStream, SocketAddr),
+        asked: Asked<'_>,
+        let_in: LetIn,
+        handle: Handle,
     ) -> Result<Connected, Refusal> {
+        let Asked { connect, data } = asked;
         let mut inner = self.lock();
         if inner.queues.len() >= MAX_CONNECTIONS {
             return Err(Status::ControllerBusy.into());
         }
-        let reached = socket.local_addr().ok();
-        let lost = reached.map(|reached| inner.lost(data, (from.ip(), reached)));
+        let lost = handle.between().map(|addresses| inner.lost(data, addresses));
         let is_lost = |controller| lost.as_ref().is_some_and(|lost| lost.contains(&controller));
         // Nobody gives way for what is refused.
         let name = inner.subsystem.offer(connect, data, is_lost)?;
@@ -120,23 +153,25 @@ impl Target {
             return Ok(Connected::Unproved(name, Parties { host, subsystem, keys }));
         }
         inner.make_space(data.host_name)?;
-        inner.subsystem.open(name, connect, data, now)?;
-        inner.insert(name, (socket, from), since);
+        inner.subsystem.open(name, connect, data, let_in.now)?;
+        inner.insert(name, handle, let_in.since);
         Ok(Connected::Queue(name))
     }
 
     /// Makes a connection the queue that it was to become: its host has proved that it has these
-    /// keys. `since`: see [`Wait`].
+    /// keys.
     ///
     /// # Errors
     /// What to answer instead, if there is no place for it any more, or other keys count by now.
     pub fn open(
         &self,
-        (name, keys): (QueueName, &Arc<Keys>),
-        (connect, data): (&Connect, &ConnectData<'_>),
-        (since, now): (Instant, Instant),
-        (socket, from): (TcpStream, SocketAddr),
+        name: QueueName,
+        keys: &Arc<Keys>,
+        asked: Asked<'_>,
+        let_in: LetIn,
+        handle: Handle,
     ) -> Result<(), Refusal> {
+        let Asked { connect, data } = asked;
         let mut inner = self.lock();
         if inner.queues.len() >= MAX_CONNECTIONS {
             return Err(Status::ControllerBusy.into());
@@ -144,29 +179,26 @@ impl Target {
         if inner.keys.get(data.host_name) != Some(keys) {
             return Err(Status::ConnectHost.into());
         }
-        inner.subsystem.open(name, connect, data, now)?;
-        inner.insert(name, (socket, from), since);
+        inner.subsystem.open(name, connect, data, let_in.now)?;
+        inner.insert(name, handle, let_in.since);
         Ok(())
     }
 }
 
 impl Inner {
     /// The controllers that this host had between the same addresses.
-    fn lost(&self, data: &ConnectData<'_>, (from, reached): (IpAddr, SocketAddr)) -> BTreeSet<u16> {
+    fn lost(&self, data: &ConnectData<'_>, addresses: Between) -> BTreeSet<u16> {
         let is_lost = |controller: &u16| {
             let admin = self.queues.get(&QueueName { controller: *controller, queue: 0 });
-            admin.is_some_and(|admin| admin.is_between(from, reached))
+            admin.is_some_and(|admin| admin.is_between(addresses))
         };
         self.subsystem.of_host(data).filter(is_lost).collect()
     }
 
     /// Looks whether there is a place for a new controller once those are gone that are lost. While
     /// others of this host end, and have commands under way, that may take long: then all count.
-    fn has_room(
-        &self,
-        (connect, data): (&Connect, &ConnectData<'_>),
-        lost: &BTreeSet<u16>,
-    ) -> Result<(), Refusal> {
+    fn has_room(&self, asked: Asked<'_>, lost: &BTreeSet<u16>) -> Result<(), Refusal> {
+        let Asked { connect, data } = asked;
         let is_quick = !self.subsystem.is_draining(data);
         let goes = |controller| is_quick && lost.contains(&controller);
         self.subsystem.may_create(connect, data, goes)?;
@@ -205,25 +237,30 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn insert(
-        &mut self,
-        name: QueueName,
-        (socket, from): (TcpStream, SocketAddr),
-        since: Instant,
-    ) {
+    pub(super) fn insert(&mut self, name: QueueName, handle: Handle, since: Instant) {
+        let Handle { socket, from } = handle;
         let number = self.connected;
         self.connected += 1;
         let reached = socket.local_addr().ok();
         let socket = Socket::Open(socket);
-        let (report, excluded) = (None, None);
-        let queue = Queue { socket, from, reached, since, number, report, excluded };
+        let (report, exclusion) = (None, None);
+        let queue = Queue { socket, from, reached, since, number, report, exclusion };
         self.queues.insert(name, queue);
     }
 }
 
 impl Queue {
     /// Whether its host has this address, and uses this one of this node.
-    fn is_between(&self, from: IpAddr, reached: SocketAddr) -> bool {
+    fn is_between(&self, addresses: Between) -> bool {
+        let Between { from, reached } = addresses;
         self.from.ip().to_canonical() == from.to_canonical() && self.reached == Some(reached)
+    }
+}
+
+impl Handle {
+    /// Between which addresses it is, if the system tells.
+    pub(super) fn between(&self) -> Option<Between> {
+        let reached = self.socket.local_addr().ok()?;
+        Some(Between { from: self.from.ip(), reached })
     }
 }

@@ -10,7 +10,7 @@ use evenkeel_exports::nvme::command::Status;
 use evenkeel_exports::nvme::controller::QueueName;
 use evenkeel_exports::nvme::reservation::ReservationNotice;
 
-use super::{Inner, Queue, Target};
+use super::{Exclusion, Inner, KnownReservations, Queue, Target};
 
 impl Target {
     /// Who changes reservations waits for this, and holds it meanwhile.
@@ -28,13 +28,14 @@ impl Target {
     pub fn know_reservations(&self, generation: Generation, reservations: &Reservations) {
         let mut inner = self.lock();
         // Who looked before may come later.
-        if inner.reservations.0 >= generation {
+        if inner.reservations.generation >= generation {
             return;
         }
-        if inner.reservations.1 != *reservations {
+        if inner.reservations.reservations != *reservations {
             inner.queues.values().for_each(|queue| queue.exclude(reservations));
         }
-        inner.reservations = (generation, reservations.clone());
+        let reservations = reservations.clone();
+        inner.reservations = KnownReservations { generation, reservations };
     }
 
     /// Tells hosts what others have done with the volume's reservations.
@@ -58,8 +59,8 @@ impl Target {
         let Inner { queues, reservations, .. } = &mut *inner;
         let excluded = Arc::<AtomicBool>::default();
         if let Some(queue) = queues.get_mut(&name) {
-            queue.excluded = Some((host, excluded.clone()));
-            queue.exclude(&reservations.1);
+            queue.exclusion = Some(Exclusion { host, is_excluded: excluded.clone() });
+            queue.exclude(&reservations.reservations);
         }
         excluded
     }
@@ -77,10 +78,11 @@ impl Target {
 impl Queue {
     /// The volume's reservations have changed.
     fn exclude(&self, reservations: &Reservations) {
-        let Some((host, excluded)) = &self.excluded else { return };
+        // An admin queue writes nothing.
+        let Some(Exclusion { host, is_excluded }) = &self.exclusion else { return };
         // Of an operation that writes only its kind counts.
         let (offset, length, unmap, durable) = (0, 0, false, false);
         let write = Operation::<Buffer>::Zero { offset, length, unmap, durable };
-        excluded.store(!reservations.permit(*host, &write), Ordering::Relaxed);
+        is_excluded.store(!reservations.permit(*host, &write), Ordering::Relaxed);
     }
 }

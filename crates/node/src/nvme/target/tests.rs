@@ -40,16 +40,25 @@ fn permit_by(target: &Target, host: &str, keys: &Arc<Keys>) {
     target.permit(&[host.to_owned()], own, false);
 }
 
-/// A connection: the host's end, and the target's with the address that it comes from.
-fn connection() -> (TcpStream, (TcpStream, SocketAddr)) {
+/// A host is let in, and has not waited.
+const AT_ONCE: LetIn = LetIn { since: NOW, now: NOW };
+
+/// A connection: the host's end, and the target's.
+fn connection() -> (TcpStream, Handle) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let host = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (host, listener.accept().unwrap())
+    connection_to(&listener)
+}
+
+/// The same to this address.
+fn connection_to(address: &TcpListener) -> (TcpStream, Handle) {
+    let host = TcpStream::connect(address.local_addr().unwrap()).unwrap();
+    let (socket, from) = address.accept().unwrap();
+    (host, Handle { socket, from })
 }
 
 fn connect(target: &Target, host: &str) -> Result<(TcpStream, TcpStream, QueueName), Refusal> {
-    let (end, (socket, from)) = connection();
-    let kept = socket.try_clone().unwrap();
+    let (end, handle) = connection();
+    let (kept, from) = (handle.socket.try_clone().unwrap(), handle.from);
     let connect = Connect {
         queue: 0,
         size: 32,
@@ -59,12 +68,12 @@ fn connect(target: &Target, host: &str) -> Result<(TcpStream, TcpStream, QueueNa
     let subsystem = names::subsystem(VOLUME);
     let data =
         ConnectData { host: [1; 16], controller: 0xffff, subsystem: &subsystem, host_name: host };
-    match target.connect((&connect, &data), (NOW, NOW), (socket, from))? {
+    let asked = Asked { connect: &connect, data: &data };
+    match target.connect(asked, AT_ONCE, handle)? {
         Connected::Queue(name) => Ok((end, kept, name)),
         Connected::Unproved(name, parties) => {
             let socket = kept.try_clone().unwrap();
-            let proved = (name, &parties.keys);
-            target.open(proved, (&connect, &data), (NOW, NOW), (socket, from))?;
+            target.open(name, &parties.keys, asked, AT_ONCE, Handle { socket, from })?;
             Ok((end, kept, name))
         }
     }
@@ -133,7 +142,7 @@ fn discover_as(
     host: &str,
     from: [u8; 4],
 ) -> Result<(TcpStream, Named), Refusal> {
-    let (end, (socket, _)) = connection();
+    let (end, Handle { socket, .. }) = connection();
     let connect = Connect {
         queue: 0,
         size: 32,
@@ -142,8 +151,8 @@ fn discover_as(
     };
     let subsystem = Subsystem::DISCOVERY;
     let data = ConnectData { host: identifier, controller: 0xffff, subsystem, host_name: host };
-    let connected =
-        discovery.connect((&connect, &data), (NOW, NOW), (socket, (from, 999).into()))?;
+    let (asked, from) = (Asked { connect: &connect, data: &data }, (from, 999).into());
+    let connected = discovery.connect(asked, AT_ONCE, Handle { socket, from })?;
     let Connected::Queue(name) = connected else { panic!("{connected:?}") };
     Ok((end, name))
 }
@@ -266,18 +275,18 @@ fn who_proves_what_counts_no_more_gets_in_no_more() {
     };
     let data =
         ConnectData { host: [1; 16], controller: 0xffff, subsystem: &subsystem, host_name: HOST };
-    let asked = (&connect, &data);
-    let (_end, (socket, from)) = connection();
-    let again = || (socket.try_clone().unwrap(), from);
-    let connected = target.connect(asked, (NOW, NOW), again()).unwrap();
+    let asked = Asked { connect: &connect, data: &data };
+    let (_end, Handle { socket, from }) = connection();
+    let again = || Handle { socket: socket.try_clone().unwrap(), from };
+    let connected = target.connect(asked, AT_ONCE, again()).unwrap();
     let Connected::Unproved(name, parties) = connected else { panic!("{connected:?}") };
     assert_eq!((parties.host.as_str(), parties.subsystem), (HOST, subsystem.clone()));
     assert!(target.is_idle() && target.hosts().is_empty(), "it takes no place");
     permit_by(&target, HOST, &keys(2));
-    let late = target.open((name, &parties.keys), asked, (NOW, NOW), again());
+    let late = target.open(name, &parties.keys, asked, AT_ONCE, again());
     assert_eq!(late, Err(Status::ConnectHost.into()));
     permit_by(&target, HOST, &before);
-    target.open((name, &parties.keys), asked, (NOW, NOW), again()).unwrap();
+    target.open(name, &parties.keys, asked, AT_ONCE, again()).unwrap();
     assert_eq!(target.hosts().len(), 1);
 }
 
@@ -293,12 +302,12 @@ fn a_queue_is_told_that_it_is_closed_also_before_the_engine_has_it() {
     let (_end, _kept, first) = connect(&target, HOST).unwrap();
     let (_end, _kept, second) = connect(&target, HOST).unwrap();
     let (report, reports) = reporting();
-    target.serves((first, target.number(first).unwrap()), report);
+    target.serves(first, target.number(first).unwrap(), report);
     assert!(reports.try_recv().is_err());
     target.end();
     assert_eq!(reports.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
     let (report, reports) = reporting();
-    target.serves((second, target.number(second).unwrap()), report);
+    target.serves(second, target.number(second).unwrap(), report);
     assert_eq!(reports.try_iter().collect::<Vec<_>>(), [io_queue::CLOSED]);
 }
 
@@ -308,7 +317,7 @@ fn a_queue_that_its_host_deletes_is_left_to_answer() {
     let (mut end, _kept, name) = connect(&target, HOST).unwrap();
     let (report, reports) = reporting();
     target.disconnect(name);
-    target.serves((name, target.number(name).unwrap()), report);
+    target.serves(name, target.number(name).unwrap(), report);
     target.end();
     assert!(reports.try_recv().is_err() && is_open(&mut end));
 }
@@ -322,9 +331,9 @@ fn a_queue_gets_nothing_of_one_of_the_same_name_that_is_gone() {
     target.gone(name);
     assert_eq!(target.number(name), None);
     // Names come again when all others have been used.
-    let (_end, (socket, from)) = connection();
-    target.lock().insert(name, (socket, from), NOW);
-    target.serves((name, number), old);
+    let (_end, handle) = connection();
+    target.lock().insert(name, handle, NOW);
+    target.serves(name, number, old);
     target.lock().queues.get_mut(&name).unwrap().close();
     assert!(reports.try_recv().is_err());
 }

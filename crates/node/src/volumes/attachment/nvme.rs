@@ -70,7 +70,7 @@ pub(in crate::volumes) async fn start(
         is_read_only: shown.read_only,
     };
     let generation = attached.began_after();
-    let exported = node.nvme.export(attached.id, generation, (&shown.hosts, keys), as_namespace);
+    let exported = node.nvme.export(attached.id, generation, &shown.hosts, keys, as_namespace);
     exported.map_err(|why| {
         let advice = "End other exports, or export it on another node";
         ApiError::new(ErrorCode::NotSupported, what, why, advice)

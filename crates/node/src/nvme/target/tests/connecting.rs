@@ -19,20 +19,13 @@ fn address() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// A connection to this address: the host's end, and the target's with the address that it comes
-/// from.
-fn connection_to(address: &TcpListener) -> (TcpStream, (TcpStream, SocketAddr)) {
-    let host = TcpStream::connect(address.local_addr().unwrap()).unwrap();
-    (host, address.accept().unwrap())
-}
-
 /// A controller of the host, which has enabled it.
 #[derive(Debug)]
 struct Association {
     /// The host's end of its admin queue.
     end: TcpStream,
     name: QueueName,
-    queue: AdminQueue,
+    admin: Admin,
 }
 
 /// What the host sends for a new controller.
@@ -65,14 +58,16 @@ fn associate(
 ) -> Result<Association, Refusal> {
     let (handshake, connect) = asks();
     let data = handshake.data().unwrap();
-    let (end, (socket, from)) = connection_to(address);
-    let addresses = Some((from.ip(), socket.local_addr().unwrap()));
-    let wait = target.settle((&connect, &data), addresses, asked)?;
+    let (end, handle) = connection_to(address);
+    let wanted = Asked { connect: &connect, data: &data };
+    let wait = target.settle(wanted, handle.between(), asked)?;
     assert_eq!(wait, Wait { since: asked, until: asked + DRAINED });
-    let connected = target.connect((&connect, &data), (wait.since, let_in), (socket, from))?;
+    let at = LetIn { since: wait.since, now: let_in };
+    let connected = target.connect(wanted, at, handle)?;
     let Connected::Queue(name) = connected else { panic!("{connected:?}") };
     let queue = AdminQueue::new(handshake.accept(name, &mut Vec::new()).unwrap());
-    let mut association = Association { end, name, queue };
+    let admin = Admin { queue, controller: name.controller, reached: [127, 0, 0, 1].into() };
+    let mut association = Association { end, name, admin };
     let mut enable = [0; 64];
     (enable[0], enable[1], enable[44]) = (0x7f, 0x40, 0x14);
     (enable[48], enable[50]) = (1, 0x46);
@@ -85,9 +80,7 @@ fn associate(
 impl Association {
     /// Gives its admin queue what has come, and looks what time it is; whether it goes on.
     fn goes_on(&mut self, target: &Target, bytes: &[u8], now: Instant) -> bool {
-        let reached = [127, 0, 0, 1].into();
-        let queue = (&mut self.queue, self.name.controller);
-        !target.step(queue, bytes, (reached, now), &mut Vec::new()).unwrap().has_ended
+        !target.step(&mut self.admin, bytes, now, &mut Vec::new()).unwrap().has_ended
     }
 
     /// Its host asks for a queue for I/O: until when it waits.
@@ -98,18 +91,20 @@ impl Association {
 
     /// It gets it; the host's end.
     fn gets(&self, target: &Target, queue: u16, now: Instant) -> TcpStream {
-        let (end, connection) = connection_to(&address());
-        let connected = self.ask(queue, |asked| target.connect(asked, (now, now), connection));
+        let (end, handle) = connection_to(&address());
+        let at_once = LetIn { since: now, now };
+        let connected = self.ask(queue, |asked| target.connect(asked, at_once, handle));
         assert!(matches!(connected, Ok(Connected::Queue(_))), "{connected:?}");
         end
     }
 
-    fn ask<T>(&self, queue: u16, by: impl FnOnce((&Connect, &ConnectData<'_>)) -> T) -> T {
+    fn ask<T>(&self, queue: u16, by: impl FnOnce(Asked<'_>) -> T) -> T {
         let keep_alive = Duration::ZERO;
         let connect = Connect { queue, size: 32, without_flow_control: true, keep_alive };
         let subsystem = &names::subsystem(VOLUME);
         let controller = self.name.controller;
-        by((&connect, &ConnectData { host: [1; 16], controller, subsystem, host_name: HOST }))
+        let data = ConnectData { host: [1; 16], controller, subsystem, host_name: HOST };
+        by(Asked { connect: &connect, data: &data })
     }
 
     /// It ends, and its queue for I/O has commands under way.
@@ -180,12 +175,12 @@ fn a_host_with_many_associations_gets_one_again_that_it_has_lost() {
     assert_eq!(associate(&target, &address(), (at(0), at(0))).unwrap_err(), busy);
     let (handshake, connect) = asks();
     let data = handshake.data().unwrap();
-    let (_end, (socket, from)) = connection_to(&addresses[3]);
-    let between = Some((from.ip(), socket.local_addr().unwrap()));
-    target.settle((&connect, &data), between, at(1)).unwrap();
+    let (_end, handle) = connection_to(&addresses[3]);
+    let asked = Asked { connect: &connect, data: &data };
+    target.settle(asked, handle.between(), at(1)).unwrap();
     assert!(is_closed(&mut all[3].end) && target.is_ending(&data));
     target.gone(all[3].name);
     assert!(!target.is_ending(&data));
-    target.connect((&connect, &data), (at(1), at(2)), (socket, from)).unwrap();
+    target.connect(asked, LetIn { since: at(1), now: at(2) }, handle).unwrap();
     assert!(is_open(&mut all[2].end) && is_open(&mut all[4].end));
 }
