@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::coordinator::{Answer, Handle, NodeLiveness, Request};
 use crate::disks::Disks;
-use crate::peer::{Peers, Wanted};
+use crate::peer::{Destination, Peers, Wanted};
 use crate::state::identity::Identity;
 use crate::tasks;
 
@@ -105,7 +105,8 @@ impl Cluster {
         let mut why = "its addresses are not known".to_owned();
         let wanted = Wanted::member(target);
         for address in self.peers.addresses(target) {
-            let (to, body) = ((&address, &wanted), body.clone().into());
+            let to = Destination { address: &address, wanted: &wanted };
+            let body = body.clone().into();
             let answer = self.peers.request(to, method.clone(), path, body, deadline);
             match answer.await {
                 Ok((status, body)) if status.is_success() => {

@@ -193,7 +193,7 @@ async fn prove(raw: PeerStream, served: &Served) -> Result<Option<Proved>, Strin
     let (mut standing, mut share) = (Standing::Current, None);
     let admit = async |hello: Hello| {
         if let (Some(certificate), Some(tls)) = (&certificate, &tls) {
-            standing = identify((certificate, tls), &hello, running).await?;
+            standing = identify(certificate, tls, &hello, running).await?;
         }
         match standing {
             Standing::Current => {
@@ -214,7 +214,8 @@ async fn prove(raw: PeerStream, served: &Served) -> Result<Option<Proved>, Strin
 /// Whether a guest is the node that it says, by its certificate: that has the name, and the name
 /// belongs to the identity. Tells what the certificate permits.
 async fn identify(
-    (certificate, tls): (&CertificateDer<'_>, &PeerTls),
+    certificate: &CertificateDer<'_>,
+    tls: &PeerTls,
     hello: &Hello,
     running: &Running,
 ) -> Result<Standing, Refusal> {

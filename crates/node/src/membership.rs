@@ -72,7 +72,8 @@ impl Member {
     pub fn new(
         own: Own,
         cluster: Cluster,
-        (credentials, admission): (Credentials, Arc<Admission>),
+        credentials: Credentials,
+        admission: Arc<Admission>,
         data: DataPath,
         addresses: Vec<String>,
     ) -> Self {

@@ -30,7 +30,7 @@ use crate::peer::tls::{ClientTls, CurrentTls};
 use crate::seats::{Seats, Source};
 use crate::stopping::Stopping;
 
-use clients::{Clients, Reported};
+use clients::{Clients, Offered, Reported};
 use proof::{Client, Proof};
 
 /// How long a client may take to choose an export.
@@ -234,7 +234,7 @@ impl NbdServer {
             let failed = |e| format!("cannot listen on {}: {e}", socket.display());
             std::fs::rename(&place, &socket).map_err(failed)?;
         }
-        let accepting = tokio::spawn(accept_unix(listener, self.clone(), (export.clone(), number)));
+        let accepting = tokio::spawn(accept_unix(listener, self.clone(), export.clone(), number));
         let served = Served { tcp, socket, accepting, export, number };
         let name = served.export.name.clone();
         if let Some(before) = self.lock().insert(name.clone(), served) {
@@ -250,7 +250,8 @@ impl NbdServer {
         let Some((Export { volume, read_only, .. }, tcp)) = self.lock().get(name).map(now) else {
             return;
         };
-        for frontend in self.clients.unwanted(volume, (tcp.as_deref(), read_only)) {
+        for frontend in self.clients.unwanted(volume, Offered { on_tcp: tcp.as_deref(), read_only })
+        {
             tracing::info!(
                 volume = name,
                 read_only,
@@ -312,23 +313,31 @@ impl NbdServer {
     /// engine to remove clients: those that it was given before, and there are no others.
     fn hand_over(
         &self,
-        (name, volume, number): (&str, VolumeId, u64),
+        name: &str,
+        number: u64,
         client: &Reported,
-        (frontend, called, maker): (FrontendId, String, FrontendMaker),
+        new: NewFrontend,
     ) -> Option<impl Future<Output = Result<(), EngineError>> + use<>> {
+        let NewFrontend { volume, id, called, maker } = new;
         let all = self.lock();
         let is_it = |served: &&Served| (served.export.volume, served.number) == (volume, number);
         let served = all.get(name).filter(is_it)?;
-        let is_for_it = client.may_use((served.tcp.as_deref(), served.export.read_only));
-        is_for_it.then(|| self.data.add_frontend(volume, frontend, called, maker))
+        let (on_tcp, read_only) = (served.tcp.as_deref(), served.export.read_only);
+        let is_for_it = client.may_use(Offered { on_tcp, read_only });
+        is_for_it.then(|| self.data.add_frontend(volume, id, called, maker))
     }
 }
 
-async fn accept_unix(
-    listener: UnixListener,
-    server: Arc<NbdServer>,
-    (export, number): (Export, u64),
-) {
+/// What serves a client in the engine.
+struct NewFrontend {
+    volume: VolumeId,
+    id: FrontendId,
+    /// What it is called for people.
+    called: String,
+    maker: FrontendMaker,
+}
+
+async fn accept_unix(listener: UnixListener, server: Arc<NbdServer>, export: Export, number: u64) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match Source::of(&stream) {
@@ -367,7 +376,7 @@ fn greet(server: &Arc<NbdServer>, stream: PeerStream, from: String, choice: Choi
         };
         drop(seat);
         let why = match chosen {
-            Ok(Ok(Some(chosen))) => return serve(&server, chosen, (from, source)).await,
+            Ok(Ok(Some(chosen))) => return serve(&server, chosen, from, source).await,
             Ok(Ok(None)) => return tracing::debug!(%from, "an NBD client chose nothing"),
             Ok(Err(why)) => why,
             Err(_) => "it did not choose in time".to_owned(),
@@ -452,14 +461,14 @@ fn advice(error: &std::io::Error) -> &'static str {
 }
 
 /// Hands a client over to the engine.
-async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String, Source)) {
+async fn serve(server: &Arc<NbdServer>, chosen: Chosen, from: String, source: Source) {
     let Chosen { stream, negotiated, number, client } = chosen;
     let volume: VolumeId = negotiated.export.volume;
     let name = negotiated.export.name.clone();
-    let frontend = server.data.next_frontend();
+    let id = server.data.next_frontend();
     // Among several that choose at the same time, room for one was seen by all.
     let client = Reported { client, may_write: !negotiated.export.read_only };
-    let Some(seat) = server.clients.admit(volume, frontend, client.clone()) else {
+    let Some(seat) = server.clients.admit(volume, id, client.clone()) else {
         if let Some(left_out) = server.log.line(source) {
             let most = server.clients.most();
             tracing::warn!(volume = name, %from, most, "closed the connection of an NBD client: the volume has as many as nbd.max_clients permits{left_out}");
@@ -471,8 +480,8 @@ async fn serve(server: &Arc<NbdServer>, chosen: Chosen, (from, source): (String,
         Err(error) => return tracing::warn!(%from, %error, "cannot hand over an NBD client"),
     };
     let maker = clients::seated(front_end(socket, negotiated), seat);
-    let frontend = (frontend, format!("{FRONTEND}{from}"), maker);
-    let Some(added) = server.hand_over((&name, volume, number), &client, frontend) else {
+    let new = NewFrontend { volume, id, called: format!("{FRONTEND}{from}"), maker };
+    let Some(added) = server.hand_over(&name, number, &client, new) else {
         let why = "its export has ended, or is not for it any more, since it chose that";
         return server.say_closed(source, &from, why);
     };

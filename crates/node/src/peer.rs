@@ -40,7 +40,7 @@ use epoch::Epoch;
 use hello::Host;
 use idle::{Idle, Proof};
 use stream::PeerStream;
-pub use wanted::Wanted;
+pub use wanted::{Destination, Wanted};
 
 /// How long a connection may take to be made, TLS and hello included.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
@@ -332,12 +332,13 @@ impl Peers {
     /// If the peer is not there, is another node, refuses, or takes too long.
     pub async fn request(
         &self,
-        (address, wanted): (&Address, &Wanted),
+        destination: Destination<'_>,
         method: Method,
         path: &str,
         body: Bytes,
         deadline: Duration,
     ) -> Result<(StatusCode, Bytes), PeerError> {
+        let Destination { address, wanted } = destination;
         let exchange = async {
             let mut control = match self.take_idle(address, wanted) {
                 Some(control) => control,
@@ -378,15 +379,16 @@ impl Peers {
     /// If the peer is not there, is another node, refuses, or answers something else.
     pub async fn post_json<Q: Serialize, A: DeserializeOwned>(
         &self,
-        (address, wanted): (&Address, &Wanted),
+        destination: Destination<'_>,
         path: &str,
         question: &Q,
         deadline: Duration,
     ) -> Result<Result<A, ApiError>, PeerError> {
-        let broken = |why: String| PeerError::Broken { address: address.to_string(), why };
+        let address = destination.address.to_string();
+        let broken = |why: String| PeerError::Broken { address: address.clone(), why };
         let body = serde_json::to_vec(question).map_err(|e| broken(e.to_string()))?;
         let (status, body) =
-            self.request((address, wanted), Method::POST, path, body.into(), deadline).await?;
+            self.request(destination, Method::POST, path, body.into(), deadline).await?;
         if status.is_success() {
             return serde_json::from_slice(&body).map(Ok).map_err(|e| broken(e.to_string()));
         }

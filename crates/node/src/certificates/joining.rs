@@ -151,7 +151,7 @@ impl Certificates {
     ) -> Result<(Certificate, crate::peer::tls::PeerTls), String> {
         let tls = made.tls(key)?;
         let (name, id) = (&self.own.identity.name, self.own.identity.node);
-        match tls.check_at(&made.certificate, (name, id), made.made.max(unix_seconds()))? {
+        match tls.check_at(&made.certificate, name, id, made.made.max(unix_seconds()))? {
         Standing::Current => Ok((made, tls)),
         Standing::Expired => Err(
             "the certificate has expired already: compare this node's clock with that of the coordinator's"

@@ -11,6 +11,7 @@ use rustls::pki_types::CertificateDer;
 use super::{Certificate, Certificates, key};
 use crate::clock::unix_seconds;
 use crate::config::Address;
+use crate::peer::Destination;
 use crate::peer::requests::{self, NewCertificate, WantedCertificate};
 
 /// How often it is looked whether one is due.
@@ -73,7 +74,8 @@ impl Certificates {
         let address = address.ok_or("the coordinator's address is not known: join its cluster")?;
         let address = Address::parse(&address)?;
         let wanted = WantedCertificate::new(key);
-        let to = (&address, &self.cluster.peers().coordinator());
+        let coordinator = self.cluster.peers().coordinator();
+        let to = Destination { address: &address, wanted: &coordinator };
         let answer =
             self.cluster.peers().post_json(to, requests::CERTIFICATE, &wanted, DEADLINE).await;
         answer.map_err(|e| e.to_string())?.map_err(|e| e.to_string())

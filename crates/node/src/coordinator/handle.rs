@@ -246,7 +246,8 @@ impl Handle {
     /// If there is no answer in time.
     pub async fn change_within(
         &self,
-        (volume, revision): (&str, Option<u64>),
+        volume: &str,
+        revision: Option<u64>,
         patience: Duration,
         request: impl Fn(Option<u64>) -> Request,
     ) -> Result<Answer, CallError> {
@@ -281,11 +282,12 @@ impl Handle {
     pub async fn change(
         &self,
         what: &str,
-        (volume, revision): (&str, Option<u64>),
+        volume: &str,
+        revision: Option<u64>,
         request: impl Fn(Option<u64>) -> Request,
     ) -> Result<Answer, ApiError> {
         self.refuse_unjoined(what)?;
-        let answer = self.change_within((volume, revision), PATIENCE, request).await;
+        let answer = self.change_within(volume, revision, PATIENCE, request).await;
         self.answered(what, answer)
     }
 

@@ -7,7 +7,7 @@ use evenkeel_api::{ApiError, ErrorCode};
 
 use super::{Answer, CallError, CallFuture, Coordinator, Request};
 use crate::config::Address;
-use crate::peer::{Peers, Wanted};
+use crate::peer::{Destination, Peers, Wanted};
 
 /// The path at which a node serves its coordinator to peers.
 pub const PATH: &str = "/peer/v1/coordinator";
@@ -44,7 +44,7 @@ impl Coordinator for Remote {
                 true => Wanted::Anyone,
                 false => self.peers.coordinator(),
             };
-            let to = (&self.address, &wanted);
+            let to = Destination { address: &self.address, wanted: &wanted };
             let answer = self.peers.post_json(to, PATH, &request, DEADLINE).await;
             answer.map_err(|e| CallError::Unreachable(e.to_string())).and_then(meant)
         })

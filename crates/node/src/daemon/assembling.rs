@@ -94,9 +94,14 @@ impl Start {
         let admission = Arc::new(Admission::new(own.clone()));
         let cluster =
             Cluster::new(identity.clone(), coordinator.clone(), peers.clone(), disks.clone());
-        let proofs = (credentials.clone(), admission.clone());
-        let member =
-            Member::new(own.clone(), cluster.clone(), proofs, data.clone(), bound.addresses);
+        let member = Member::new(
+            own.clone(),
+            cluster.clone(),
+            credentials.clone(),
+            admission.clone(),
+            data.clone(),
+            bound.addresses,
+        );
         let addresses = member.addresses().to_vec();
         let certificates =
             Certificates::new(own.clone(), cluster.clone(), credentials, issuer, addresses);

@@ -36,7 +36,7 @@ impl Target {
     fn delete(self, origins: &Origins) -> io::Result<Option<File>> {
         match self {
             Self::File(path, replica, identity) => {
-                delete_file(&path, (replica, identity), origins).map(|()| None)
+                delete_file(&path, replica, identity, origins).map(|()| None)
             }
             Self::Gone => Ok(None),
             Self::Device(file) => replica_file::erase(&file).map(|()| None),
@@ -49,7 +49,8 @@ impl Target {
 /// put there when the replica's file was gone, is left alone.
 fn delete_file(
     path: &Path,
-    (replica, identity): (ReplicaId, Option<Identity>),
+    replica: ReplicaId,
+    identity: Option<Identity>,
     origins: &Origins,
 ) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {

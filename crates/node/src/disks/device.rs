@@ -250,7 +250,8 @@ pub(super) fn refuse_second(entry: &Entry, what: &str) -> Result<(), ApiError> {
 /// Refuses to make a replica on what is not the disk that was added, or holds anything: somebody
 /// has written to it since.
 pub(super) fn refuse_used(
-    (path, file): (&Path, &File),
+    path: &Path,
+    file: &File,
     identity: Option<&DeviceIdentity>,
     what: &str,
 ) -> Result<(), ApiError> {

@@ -109,7 +109,7 @@ impl Disks {
         // Without the lock: it blocks on the disk.
         let space = question.answer();
         let checked = match &site.device {
-            Some(file) => device::refuse_used((&site.path, file), site.identity.as_ref(), what)
+            Some(file) => device::refuse_used(&site.path, file, site.identity.as_ref(), what)
                 .and_then(|()| device::check_space(&space, new, what)),
             None => directory::check_space(&space, new, what),
         };

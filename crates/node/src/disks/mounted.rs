@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_api::types::DiskKind;
 use serde::{Deserialize, Serialize};
 
-use super::probe;
+use super::probe::{self, DeviceNumber};
 use crate::random::random_incarnation;
 
 /// The file systems of which the kernel shows each mount in a directory of its own, named by the
@@ -92,7 +92,7 @@ impl Shown {
             DiskKind::Device => metadata.rdev(),
             DiskKind::Directory => metadata.dev(),
         };
-        let number = probe::split(device);
+        let number = DeviceNumber::of(device);
         Some(Self {
             boot: boot.trim().to_owned(),
             device,
@@ -110,7 +110,7 @@ impl Shown {
 }
 
 /// The node in `/sys` of the file system that is mounted from a device.
-fn mounted(device: (u32, u32)) -> Option<u64> {
+fn mounted(device: DeviceNumber) -> Option<u64> {
     let name = probe::kernel_name(device)?;
     let at = |kind| PathBuf::from("/sys/fs").join(kind).join(&name);
     SHOWN.into_iter().find_map(|kind| Some(fs::metadata(at(kind)).ok()?.ino()))

@@ -1,6 +1,7 @@
 //! What a disk is, and whether somebody else uses it.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -8,18 +9,41 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_format::{SUPERBLOCK_LENGTH, SuperblockBytes};
 
-/// Major and minor number of a block device; `None` if the path is no block device.
+/// The number by which the kernel has a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceNumber {
+    /// Which driver has it.
+    pub major: u32,
+    /// Which of that driver's it is.
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// That which metadata have as one number.
+    pub fn of(device: u64) -> Self {
+        Self { major: rustix::fs::major(device), minor: rustix::fs::minor(device) }
+    }
+
+    /// As the kernel writes it.
+    fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// The number of a block device; `None` if the path is no block device.
 ///
 /// # Errors
 /// If the path cannot be looked at.
-pub fn device_number(path: &Path) -> io::Result<Option<(u32, u32)>> {
+pub fn device_number(path: &Path) -> io::Result<Option<DeviceNumber>> {
     let metadata = fs::metadata(path)?;
-    Ok(metadata.file_type().is_block_device().then(|| split(metadata.rdev())))
-}
-
-/// Major and minor number of a device.
-pub fn split(device: u64) -> (u32, u32) {
-    (rustix::fs::major(device), rustix::fs::minor(device))
+    Ok(metadata.file_type().is_block_device().then(|| DeviceNumber::of(metadata.rdev())))
 }
 
 /// Who uses a block device or one of its partitions: a mount point, swap, or another device on
@@ -27,7 +51,7 @@ pub fn split(device: u64) -> (u32, u32) {
 ///
 /// # Errors
 /// If `/proc` or `/sys` cannot be read.
-pub fn user_of(device: (u32, u32)) -> io::Result<Option<String>> {
+pub fn user_of(device: DeviceNumber) -> io::Result<Option<String>> {
     let mut devices = vec![device];
     devices.extend(partitions(device));
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -45,18 +69,18 @@ pub fn user_of(device: (u32, u32)) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-fn sys(device: (u32, u32)) -> PathBuf {
-    PathBuf::from(format!("/sys/dev/block/{}:{}", device.0, device.1))
+fn sys(device: DeviceNumber) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{device}"))
 }
 
 /// Whether the kernel refuses every write to a block device.
-pub fn is_read_only(device: (u32, u32)) -> bool {
+pub fn is_read_only(device: DeviceNumber) -> bool {
     fs::read_to_string(sys(device).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
 /// The number that the kernel gave to a disk, or that of a partition, when it appeared; no other
 /// disk has had it since the boot. `None`: a kernel before 5.15.
-pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
+pub fn disk_sequence(device: DeviceNumber) -> Option<u64> {
     let of_disk = fs::read_to_string(sys(device).join("diskseq"));
     // What /sys names by its number is a link to the partition in its disk's directory.
     let of_parent = || fs::read_to_string(sys(device).canonicalize()?.join("../diskseq"));
@@ -65,17 +89,17 @@ pub fn disk_sequence(device: (u32, u32)) -> Option<u64> {
 
 /// The number of a disk's node in `/sys`, of a partition that of its disk; no other disk that
 /// appears has it. `None`: it is not shown.
-pub fn disk_node(device: (u32, u32)) -> Option<u64> {
+pub fn disk_node(device: DeviceNumber) -> Option<u64> {
     Some(fs::metadata(disk_directory(device)?).ok()?.ino())
 }
 
 /// What the kernel calls a block device.
-pub fn kernel_name(device: (u32, u32)) -> Option<OsString> {
+pub fn kernel_name(device: DeviceNumber) -> Option<OsString> {
     Some(sys(device).canonicalize().ok()?.file_name()?.to_owned())
 }
 
 /// The directory of a disk in `/sys`; of a partition, that of its disk.
-fn disk_directory(device: (u32, u32)) -> Option<PathBuf> {
+fn disk_directory(device: DeviceNumber) -> Option<PathBuf> {
     let own = sys(device).canonicalize().ok()?;
     match own.join("partition").exists() {
         true => own.parent().map(Path::to_owned),
@@ -85,7 +109,7 @@ fn disk_directory(device: (u32, u32)) -> Option<PathBuf> {
 
 /// What the maker of a device, or the device mapper, names it by: its WWN, or a serial number; of a
 /// partition, that of its disk. `None`: nothing does.
-pub fn serial(device: (u32, u32)) -> Option<String> {
+pub fn serial(device: DeviceNumber) -> Option<String> {
     let disk = disk_directory(device)?;
     let names = ["wwid", "device/wwid", "serial", "device/serial", "dm/uuid"];
     let mut found = names.iter().filter_map(|name| fs::read_to_string(disk.join(name)).ok());
@@ -93,28 +117,26 @@ pub fn serial(device: (u32, u32)) -> Option<String> {
     found.find_map(|text| Some(words(text)).filter(|text| !text.is_empty()))
 }
 
-fn partitions(device: (u32, u32)) -> Vec<(u32, u32)> {
+fn partitions(device: DeviceNumber) -> Vec<DeviceNumber> {
     let entries = fs::read_dir(sys(device)).into_iter().flatten().flatten();
     let partitions = entries.filter(|entry| entry.path().join("partition").exists());
     partitions.filter_map(|entry| read_number(&entry.path().join("dev"))).collect()
 }
 
-fn read_number(path: &Path) -> Option<(u32, u32)> {
-    let text = fs::read_to_string(path).ok()?;
-    let (major, minor) = text.trim().split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+fn read_number(path: &Path) -> Option<DeviceNumber> {
+    DeviceNumber::parse(fs::read_to_string(path).ok()?.trim())
 }
 
 /// The first mount point of a device in the text of `/proc/self/mountinfo`.
 #[must_use]
-pub fn mount_point(mountinfo: &str, device: (u32, u32)) -> Option<String> {
-    let wanted = format!("{}:{}", device.0, device.1);
+pub fn mount_point(mountinfo: &str, device: DeviceNumber) -> Option<String> {
+    let wanted = device.to_string();
     let fields = mountinfo.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let mut matching = fields.filter(|f| f.get(2).is_some_and(|d| **d == *wanted));
     matching.find_map(|f| f.get(4).map(|place| place.replace("\\040", " ")))
 }
 
-fn is_swap(device: (u32, u32)) -> io::Result<bool> {
+fn is_swap(device: DeviceNumber) -> io::Result<bool> {
     let swaps = match fs::read_to_string("/proc/swaps") {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         swaps => swaps?,
@@ -123,7 +145,7 @@ fn is_swap(device: (u32, u32)) -> io::Result<bool> {
     Ok(paths.map(Path::new).any(|p| device_number(p).is_ok_and(|d| d == Some(device))))
 }
 
-fn holder(device: (u32, u32)) -> Option<String> {
+fn holder(device: DeviceNumber) -> Option<String> {
     let mut entries = fs::read_dir(sys(device).join("holders")).ok()?;
     Some(entries.next()?.ok()?.file_name().to_string_lossy().into_owned())
 }

@@ -12,7 +12,7 @@ use crate::cluster;
 use crate::config::Address;
 use crate::coordinator::remote::Remote;
 use crate::coordinator::{Answer, CallError, Coordinator as _, Request, removed};
-use crate::peer::Wanted;
+use crate::peer::{Destination, Wanted};
 
 impl Member {
     /// Makes this node a member of the cluster whose coordinator's node is at this address.
@@ -133,7 +133,7 @@ impl Member {
     async fn coordinator_of(&self, address: &Address) -> Option<Address> {
         let (path, deadline) = (routes::NODE, cluster::QUESTION);
         // Nobody is wanted: an operator has given the address.
-        let to = (address, &Wanted::Anyone);
+        let to = Destination { address, wanted: &Wanted::Anyone };
         let answer =
             self.cluster.peers().request(to, Method::GET, path, Bytes::new(), deadline).await;
         let (_, body) = answer.ok().filter(|(status, _)| status.is_success())?;

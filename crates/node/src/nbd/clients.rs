@@ -26,12 +26,20 @@ pub struct Reported {
     pub may_write: bool,
 }
 
+/// For whom an export is.
+#[derive(Debug, Clone, Copy)]
+pub struct Offered<'a> {
+    /// Clients on TCP, all if none is named; `None`: it is not on TCP.
+    pub on_tcp: Option<&'a [String]>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
 impl Reported {
-    /// Whether it may go on with what is on TCP for these clients, for all if none is named;
-    /// `None`: not on TCP. One that writes may not if it is read-only.
+    /// Whether it may go on with what is offered so. One that writes may not if it is read-only.
     #[must_use]
-    pub fn may_use(&self, (permitted, read_only): (Option<&[String]>, bool)) -> bool {
-        self.client.may_use(permitted) && !(read_only && self.may_write)
+    pub fn may_use(&self, offered: Offered<'_>) -> bool {
+        self.client.may_use(offered.on_tcp) && !(offered.read_only && self.may_write)
     }
 }
 
@@ -85,10 +93,10 @@ impl Clients {
 
     /// The front ends of a volume whose clients may not go on, as [`Reported::may_use`] says.
     #[must_use]
-    pub fn unwanted(&self, volume: VolumeId, shown: (Option<&[String]>, bool)) -> Vec<FrontendId> {
+    pub fn unwanted(&self, volume: VolumeId, offered: Offered<'_>) -> Vec<FrontendId> {
         let all = self.lock();
         let seated = all.get(&volume).into_iter().flatten();
-        let unwanted = seated.filter(|(_, client)| !client.may_use(shown));
+        let unwanted = seated.filter(|(_, client)| !client.may_use(offered));
         unwanted.map(|(frontend, _)| *frontend).collect()
     }
 }

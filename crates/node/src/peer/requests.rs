@@ -10,7 +10,7 @@ use evenkeel_trust::PublicKey;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
-use super::{Peers, Wanted};
+use super::{Destination, Peers, Wanted};
 use crate::disks::{Risk, Unserved};
 
 /// Makes a replica on a disk of this node.
@@ -221,7 +221,8 @@ pub async fn read_data(
     let mut last = io::Error::other("its node's addresses are not known");
     let wanted = Wanted::member(member);
     for address in peers.addresses(member) {
-        let (to, body) = ((&address, &wanted), question.clone().into());
+        let to = Destination { address: &address, wanted: &wanted };
+        let body = question.clone().into();
         match peers.request(to, Method::POST, READ, body, deadline).await {
             Ok((status, bytes)) if status.is_success() && bytes.len() as u64 == length => {
                 return Ok(bytes.to_vec());

@@ -59,7 +59,7 @@ impl PeerTls {
     /// Names the file and what is wrong with it.
     pub fn load(config: &PeerTlsConfig) -> Result<Self, String> {
         let roots = Arc::new(roots(&config.authority)?);
-        let server = server(&config.certificate, &config.key, (Some(roots.clone()), &[&TLS13]))?;
+        let server = server(&config.certificate, &config.key, Some(roots.clone()), &[&TLS13])?;
         let client = ClientConfig::builder_with_protocol_versions(&[&TLS13])
             .with_root_certificates(roots)
             .with_client_auth_cert(chain(&config.certificate)?, key(&config.key)?)
@@ -118,7 +118,7 @@ impl PeerTls {
         name: &str,
         node: NodeId,
     ) -> Result<Standing, String> {
-        self.check_at(certificate, (name, node), unix_seconds())
+        self.check_at(certificate, name, node, unix_seconds())
     }
 
     /// The same at `now`, in seconds since 1970.
@@ -128,7 +128,8 @@ impl PeerTls {
     pub fn check_at(
         &self,
         certificate: &CertificateDer<'_>,
-        (name, node): (&str, NodeId),
+        name: &str,
+        node: NodeId,
         now: u64,
     ) -> Result<Standing, String> {
         let verifier = match &self.authority {
@@ -168,7 +169,7 @@ impl ClientTls {
     /// Names the file and what is wrong with it.
     pub fn load(config: &NbdTlsConfig) -> Result<Self, String> {
         let roots = config.authority.as_deref().map(roots).transpose()?.map(Arc::new);
-        let server = server(&config.certificate, &config.key, (roots, ALL_VERSIONS));
+        let server = server(&config.certificate, &config.key, roots, ALL_VERSIONS);
         let server = server.map(Arc::new)?;
         Ok(Self { server, cluster: None })
     }
@@ -257,7 +258,8 @@ pub fn install_provider() {
 fn server(
     certificate: &Path,
     key_path: &Path,
-    (clients, versions): (Option<Arc<RootCertStore>>, &[&'static SupportedProtocolVersion]),
+    clients: Option<Arc<RootCertStore>>,
+    versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, String> {
     let builder = ServerConfig::builder_with_protocol_versions(versions);
     let builder = match clients {

@@ -22,6 +22,15 @@ pub enum Wanted {
     Anyone,
 }
 
+/// Where a request goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Destination<'a> {
+    /// Where somebody listens.
+    pub address: &'a Address,
+    /// Who it has to be.
+    pub wanted: &'a Wanted,
+}
+
 impl Wanted {
     /// A member.
     #[must_use]

@@ -238,7 +238,8 @@ async fn of_found(node: &Arc<Node>, found: &Found, forwarded: bool) -> VolumeSta
 pub(super) fn of_adopted(
     node: &Node,
     record: &VolumeRecord,
-    (view, account): (&View, Account),
+    view: &View,
+    account: Account,
     reports: &Reports,
 ) -> VolumeStatus {
     let mut status = base(node, record, view);
@@ -307,7 +308,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
             .map(|replica| base_of_replica(node, record, replica))
             .collect(),
         lost: lost_of(record, index, mirror),
-        other_nodes: others_than_of(node, record, (index, mirror)),
+        other_nodes: others_than_of(node, record, index, mirror),
     };
     VolumeStatus {
         id: record.id.clone(),
@@ -372,7 +373,8 @@ fn lost_of(record: &VolumeRecord, mirror: usize, view: &MirrorView) -> Vec<LostC
 fn others_than_of(
     node: &Node,
     record: &VolumeRecord,
-    (index, mirror): (usize, &MirrorView),
+    index: usize,
+    mirror: &MirrorView,
 ) -> Option<usize> {
     let lost = record.lost.iter().any(|lost| lost.mirror == index);
     let holders: Vec<_> = mirror.replicas.iter().map(|replica| replica.node.to_string()).collect();
@@ -446,7 +448,7 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     };
     let own = core.verify.as_ref().map(|verify| verdict::reported(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own.clone()).await;
-    add_findings(node, (attached, &view), own.as_ref(), &mut status);
+    add_findings(node, attached, &view, own.as_ref(), &mut status);
     conclude(&mut status, &account, &facts);
     status.rewritten = Some(core.rewritten);
     status.failed = node.volumes.failed.counted(name, attached.id, &volume.counters.failures);
@@ -473,7 +475,8 @@ fn add_primary(node: &Node, attached: &Attached, core: &Primary, status: &mut Vo
 /// Adds what a verify has found that the coordinator does not keep yet.
 fn add_findings(
     node: &Node,
-    (attached, view): (&Attached, &View),
+    attached: &Attached,
+    view: &View,
     own: Option<&Verify>,
     status: &mut VolumeStatus,
 ) {

@@ -169,7 +169,7 @@ pub(super) async fn store(
     let id = attached.id.to_string();
     let request =
         |revision| Request::Verified { volume: id.clone(), verdict: value.clone(), revision };
-    match node.coordinator.change_within((&id, None), patience, request).await {
+    match node.coordinator.change_within(&id, None, patience, request).await {
         Ok(Answer::Done) => {
             attached.note_verified(Some(value));
             return true;

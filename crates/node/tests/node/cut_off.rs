@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use evenkeel_node::config::Address;
-use evenkeel_node::peer::Wanted;
+use evenkeel_node::peer::{Destination, Wanted};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -232,7 +232,7 @@ async fn whatever_may_change_something_is_a_task_on_every_path() {
     for (method, path, is_task) in PEERS {
         let (method, body) = (method.parse().unwrap(), "{}".into());
         let peers = &nodes[1].node().peers;
-        let to = (&address, &Wanted::Anyone);
+        let to = Destination { address: &address, wanted: &Wanted::Anyone };
         let asked = peers.request(to, method, path, body, Duration::from_secs(10)).await;
         let answer = String::from_utf8_lossy(&asked.unwrap().1).into_owned();
         assert_eq!(answer.contains("\"stopping\""), is_task, "{path}: {answer}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_core::{ReplicaId, VolumeId};
 use evenkeel_node::config::Address;
-use evenkeel_node::peer::Wanted;
+use evenkeel_node::peer::{Destination, Wanted};
 use evenkeel_node::{Config, certificates};
 use evenkeel_wire::hello::Purpose;
 use hyper::Method;
@@ -49,7 +49,8 @@ async fn ask(
 ) -> (u16, Value) {
     let address = Address::parse(&other.config.peer.listen[0]).unwrap();
     let method: Method = method.parse().unwrap();
-    let (to, body) = ((&address, &Wanted::Anyone), body.to_string().into());
+    let to = Destination { address: &address, wanted: &Wanted::Anyone };
+    let body = body.to_string().into();
     let asked = member.node().peers.request(to, method, path, body, Duration::from_secs(30));
     let (status, answer) = asked.await.unwrap();
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();

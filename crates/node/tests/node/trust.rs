@@ -10,7 +10,7 @@ use evenkeel_node::certificates;
 use evenkeel_node::config::Address;
 use evenkeel_node::peer::stream::{self, PeerStream};
 use evenkeel_node::peer::tls::PeerTls;
-use evenkeel_node::peer::{Credentials, PeerError, Peers, Wanted};
+use evenkeel_node::peer::{Credentials, Destination, PeerError, Peers, Wanted};
 use evenkeel_node::state::start::StartId;
 use evenkeel_trust::token::{Asked, CHANNEL_LABEL};
 use evenkeel_trust::verifier::JoinVerifier;
@@ -360,7 +360,8 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
         (Method::POST, "/peer/v1/coordinator"),
         (Method::GET, "/v1/node"),
     ] {
-        let answer = expired.request((&to, &anyone), method, path, "{}".into(), deadline);
+        let to_anyone = Destination { address: &to, wanted: &anyone };
+        let answer = expired.request(to_anyone, method, path, "{}".into(), deadline);
         let answer = answer.await.unwrap();
         assert_eq!(answer.0, 404, "{path}");
     }
@@ -392,7 +393,8 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
     }
     let member = peers(&of_second, id, "b", sign("b", id, now()));
     let path = "/v1/cluster/invite";
-    let asked = member.request((&to, &anyone), Method::POST, path, "{}".into(), deadline).await;
+    let to_anyone = Destination { address: &to, wanted: &anyone };
+    let asked = member.request(to_anyone, Method::POST, path, "{}".into(), deadline).await;
     assert_eq!(asked.unwrap().0, 404);
     // A node whose certificate is good, and that is not the one that was wanted there. The
     // connection that is kept to it does not serve.
@@ -404,7 +406,8 @@ async fn an_expired_certificate_is_renewed_and_permits_nothing_else() {
         (wanted(&NodeId(1).to_string(), "a"), false),
     ] {
         let (method, body) = (Method::GET, Bytes::new());
-        let asked = member.request((&to, &wanted), method, "/v1/node", body, deadline).await;
+        let destination = Destination { address: &to, wanted: &wanted };
+        let asked = member.request(destination, method, "/v1/node", body, deadline).await;
         match is_there {
             true => assert_eq!(asked.unwrap().0, 200),
             false => assert!(matches!(asked, Err(PeerError::Another { .. })), "{asked:?}"),

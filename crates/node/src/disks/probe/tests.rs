@@ -4,8 +4,11 @@ use super::*;
 fn mount_points_are_found_by_device_number() {
     let text = "24 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
                 30 24 7:10 / /mnt/a\\040b rw - xfs /dev/loop10 rw\n";
-    assert_eq!(mount_point(text, (7, 10)).as_deref(), Some("/mnt/a b"));
-    assert_eq!(mount_point(text, (7, 1)), None);
+    assert_eq!(
+        mount_point(text, DeviceNumber { major: 7, minor: 10 }).as_deref(),
+        Some("/mnt/a b")
+    );
+    assert_eq!(mount_point(text, DeviceNumber { major: 7, minor: 1 }), None);
 }
 
 #[test]
@@ -16,7 +19,7 @@ fn a_directory_is_no_block_device() {
 
 #[test]
 fn nobody_uses_a_device_that_does_not_exist() {
-    assert_eq!(user_of((4095, 1)).unwrap(), None);
+    assert_eq!(user_of(DeviceNumber { major: 4095, minor: 1 }).unwrap(), None);
 }
 
 /// Where there are block devices at all: each disk has a number, and its partitions have it, too.
@@ -30,5 +33,5 @@ fn partitions_have_the_number_of_their_disk() {
             assert_eq!(disk_sequence(partition), Some(sequence));
         }
     }
-    assert_eq!(disk_sequence((4095, 1)), None);
+    assert_eq!(disk_sequence(DeviceNumber { major: 4095, minor: 1 }), None);
 }

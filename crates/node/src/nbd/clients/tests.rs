@@ -33,7 +33,7 @@ fn whoever_may_not_use_an_export_any_more_is_found() {
         },
     );
     let named = ["vm1".to_owned()];
-    let unwanted = |volume, permitted| clients.unwanted(volume, (permitted, false));
+    let unwanted = |volume, on_tcp| clients.unwanted(volume, Offered { on_tcp, read_only: false });
     assert_eq!(unwanted(MUSIC, Some(&[])), []);
     // It has shown nothing.
     assert_eq!(unwanted(MUSIC, Some(&named)), [FrontendId(2)]);
@@ -49,7 +49,11 @@ fn whoever_may_write_is_not_wanted_where_it_is_read_only_now() {
     let held = [(1, true), (2, false)].map(|(id, may_write)| {
         clients.admit(MUSIC, FrontendId(id), Reported { client: Client::Unix, may_write }).unwrap()
     });
-    assert_eq!(clients.unwanted(MUSIC, (None, true)), [FrontendId(1)]);
-    assert_eq!(clients.unwanted(MUSIC, (None, false)), [], "who reads may go on reading");
+    assert_eq!(clients.unwanted(MUSIC, Offered { on_tcp: None, read_only: true }), [FrontendId(1)]);
+    assert_eq!(
+        clients.unwanted(MUSIC, Offered { on_tcp: None, read_only: false }),
+        [],
+        "who reads may go on reading"
+    );
     drop(held);
 }

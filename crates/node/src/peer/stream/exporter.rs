@@ -42,10 +42,10 @@ impl Exporter {
         let suite = agreed.negotiated_cipher_suite()?.tls13()?;
         let nothing = suite.common.hash_provider.hash(&[]);
         let mut derived = vec![0; suite.common.hash_provider.output_len()];
-        expand_label(suite, self.0.get()?, (label, nothing.as_ref()), &mut derived)?;
+        expand_label(suite, self.0.get()?, label, nothing.as_ref(), &mut derived)?;
         let mut value = [0; 32];
         let derived = OkmBlock::new(&derived);
-        expand_label(suite, &derived, (b"exporter", nothing.as_ref()), &mut value)?;
+        expand_label(suite, &derived, b"exporter", nothing.as_ref(), &mut value)?;
         Some(value)
     }
 }
@@ -54,7 +54,8 @@ impl Exporter {
 fn expand_label(
     suite: &Tls13CipherSuite,
     secret: &OkmBlock,
-    (label, context): (&[u8], &[u8]),
+    label: &[u8],
+    context: &[u8],
     out: &mut [u8],
 ) -> Option<()> {
     const PREFIX: &[u8] = b"tls13 ";

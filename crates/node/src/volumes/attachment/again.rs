@@ -269,10 +269,7 @@ async fn show(
     let is_exported = attached.nbd().is_some() || attached.nvme().is_some();
     let alone = last.is_some() && attached.follows() == last && !is_exported;
     let made = match missing.device {
-        true => {
-            let how = (alone, AskedBy::Before);
-            device::make_device(node, turn, attached, how, &what).await
-        }
+        true => device::make_device(node, turn, attached, alone, AskedBy::Before, &what).await,
         false => Ok(()),
     };
     let exported = match missing.nbd {

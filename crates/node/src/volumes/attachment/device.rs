@@ -22,7 +22,8 @@ pub(in crate::volumes) async fn make_device(
     node: &Arc<Node>,
     turn: &Turn,
     attached: &Arc<Attached>,
-    (resume, asked_by): (bool, AskedBy),
+    resume: bool,
+    asked_by: AskedBy,
     what: &str,
 ) -> Result<(), ApiError> {
     let options = Options {

@@ -11,9 +11,9 @@ use evenkeel_trust::names;
 use super::actor::Turn;
 use super::exporting::{self, Asked, Begun};
 use crate::config::{Config, check};
+use crate::coordinator::WantedNbd;
 use crate::nbd::FRONTEND;
 use crate::peer::tls;
-use crate::coordinator::WantedNbd;
 use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::lookup::moved;
@@ -31,9 +31,8 @@ pub async fn export(
     request: ExportNbdRequest,
     forwarded: bool,
 ) -> Result<ExportAnswer, ApiError> {
-    let asked = (routes::EXPORT_NBD, &request);
     let Begun { attached, turn, what } =
-        match exporting::begin(node, volume, asked, forwarded).await? {
+        match exporting::begin(node, volume, routes::EXPORT_NBD, &request, forwarded).await? {
             Asked::Here(begun) => begun,
             Asked::There(answer) => return Ok(*answer),
         };

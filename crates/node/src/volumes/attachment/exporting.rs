@@ -56,7 +56,8 @@ impl Elsewhere {
     pub(super) async fn ask<Q: Serialize, A: DeserializeOwned>(
         &self,
         node: &Node,
-        (method, route): (Method, &str),
+        method: Method,
+        route: &str,
         body: Option<&Q>,
         what: &str,
     ) -> Result<A, ApiError> {
@@ -89,7 +90,8 @@ pub(super) struct Begun {
 pub(super) async fn begin<Q: Serialize>(
     node: &Arc<Node>,
     volume: &str,
-    (route, request): (&str, &Q),
+    route: &str,
+    request: &Q,
     forwarded: bool,
 ) -> Result<Asked, ApiError> {
     let what = format!("cannot export volume {volume}");
@@ -103,8 +105,8 @@ pub(super) async fn begin<Q: Serialize>(
             Ok(Asked::Here(Begun { attached, turn, what }))
         }
         Place::There(elsewhere) => {
-            let to = (Method::POST, route);
-            Ok(Asked::There(Box::new(elsewhere.ask(node, to, Some(request), &what).await?)))
+            let asked = elsewhere.ask(node, Method::POST, route, Some(request), &what);
+            Ok(Asked::There(Box::new(asked.await?)))
         }
     }
 }

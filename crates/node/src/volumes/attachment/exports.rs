@@ -64,8 +64,7 @@ pub async fn end(
     match place {
         Place::Here(attached) => end_here(node, &attached, ended).await,
         Place::There(elsewhere) => {
-            let to = (Method::DELETE, ended.route());
-            elsewhere.ask::<(), _>(node, to, None, &what).await
+            elsewhere.ask::<(), _>(node, Method::DELETE, ended.route(), None, &what).await
         }
     }
 }

@@ -29,9 +29,8 @@ pub async fn export(
     request: ExportNvmeRequest,
     forwarded: bool,
 ) -> Result<ExportAnswer, ApiError> {
-    let asked = (routes::EXPORT_NVME, &request);
     let Begun { attached, turn, what } =
-        match exporting::begin(node, volume, asked, forwarded).await? {
+        match exporting::begin(node, volume, routes::EXPORT_NVME, &request, forwarded).await? {
             Asked::Here(begun) => begun,
             Asked::There(answer) => return Ok(*answer),
         };

@@ -69,7 +69,7 @@ async fn report(node: &Arc<Node>, turn: &Turn) -> bool {
             let (volume, node, shown) = (volume.clone(), by.clone(), shown.clone());
             Request::Want { volume, node, shown, revision }
         };
-        match node.coordinator.change_within((&volume, None), Duration::ZERO, request).await {
+        match node.coordinator.change_within(&volume, None, Duration::ZERO, request).await {
             // It is asked again once this start is admitted.
             Err(CallError::Unreachable(_)) | Ok(Answer::NotRegistered | Answer::Changed(_)) => {
                 return false;

@@ -260,8 +260,8 @@ async fn show(
     let shown = match how(request) {
         AttachHow::None => Ok(()),
         AttachHow::Nbd => export::start(node, turn, attached, nbd, what).await,
-        AttachHow::Device => make_device(node, turn, attached, (false, asked_by), what).await,
-        AttachHow::Auto => match make_device(node, turn, attached, (false, asked_by), what).await {
+        AttachHow::Device => make_device(node, turn, attached, false, asked_by, what).await,
+        AttachHow::Auto => match make_device(node, turn, attached, false, asked_by, what).await {
             Err(e) if e.code == ErrorCode::NotSupported => {
                 tracing::info!(
                     volume = attached.name(),

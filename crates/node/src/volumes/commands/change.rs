@@ -16,6 +16,7 @@ use evenkeel_core::{Bitmap, IntentLayout, Lease, RebuildLimit, View, settings};
 use hyper::Method;
 
 use super::fewer::{self, Fewer};
+use super::members::Placing;
 use super::{create, grow, members, plan, view_change};
 use crate::config::check;
 use crate::conversions;
@@ -55,7 +56,7 @@ pub async fn change(
     };
     if let Some(copies) = request.replicas {
         // Refused before anything is done.
-        let how = (request.same_node, request.thin);
+        let how = Placing { same_node: request.same_node, thin: request.thin };
         members::places_of_more(node, &found, copies, how, &what).await?;
         members::refuse_more_without_source(node, &found, copies, &what).await?;
     }
@@ -91,8 +92,8 @@ async fn carry_out(
         }
     }
     if let Some(copies) = request.replicas {
-        let how = (request.same_node, request.thin);
-        done.extend(set_copies(node, found, copies, (fewer, how), what).await?);
+        let how = Placing { same_node: request.same_node, thin: request.thin };
+        done.extend(set_copies(node, found, copies, fewer, how, what).await?);
     }
     Ok(())
 }
@@ -372,7 +373,8 @@ async fn set_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    (fewer, how): (&Fewer, (bool, bool)),
+    fewer: &Fewer,
+    how: Placing,
     what: &str,
 ) -> Result<Option<String>, ApiError> {
     let removed = fewer::remove(node, found, &fewer.victims, what).await?;
@@ -403,7 +405,7 @@ async fn accept_losses(
         return Ok(None);
     }
     let request = |revision| Request::Lost { volume: id.clone(), lost: Vec::new(), revision };
-    match node.coordinator.change(what, (id, None), request).await? {
+    match node.coordinator.change(what, id, None, request).await? {
         Answer::Done => {}
         other => return Err(unexpected(what, &other)),
     }

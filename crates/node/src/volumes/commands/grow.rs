@@ -67,7 +67,7 @@ pub(super) async fn grow(
         let is_spare = record.state == ReplicaState::Spare;
         let spare_in = is_spare.then_some(found.view.generation.0);
         let room = MakeSpace { length, spare_in };
-        make_space(node, record.node, (volume, record.id), &room, what).await?;
+        make_space(node, record.node, volume, record.id, &room, what).await?;
     }
     if size > old.size {
         view_change::carry_out(node, found, Command::Grow(size), what).await?;
@@ -128,7 +128,8 @@ async fn show(
 async fn make_space(
     node: &Arc<Node>,
     target: NodeId,
-    (volume, replica): (VolumeId, ReplicaId),
+    volume: VolumeId,
+    replica: ReplicaId,
     room: &MakeSpace,
     what: &str,
 ) -> Result<(), ApiError> {

@@ -24,7 +24,7 @@ use crate::volumes::lookup::{
     Found, There, called, carried_out_elsewhere, find, forward, moved, places, unexpected,
 };
 use crate::volumes::replicas::make;
-use crate::volumes::replicas::place::{OneMore, one_more};
+use crate::volumes::replicas::place::{DiskPlace, OneMore, one_more};
 use crate::volumes::status;
 
 /// A replica that is to be added.
@@ -265,7 +265,12 @@ async fn one(
         ApiError::new(ErrorCode::System, what, why, "Compare the versions of the nodes")
     })?;
     let id = ReplicaId(random_u128());
-    if let Some(other) = note_place(node, found, plan, (id, target, &disk.name), what).await? {
+    let maker = Maker {
+        node: node.identity.node.to_string(),
+        incarnation: node.identity.start.incarnation().0,
+    };
+    let replica = placed(id, plan.mirror, disk, Some(maker));
+    if let Some(other) = note_place(node, found, plan, replica, what).await? {
         let there = place_noted(node, found, &other, what).await?;
         return match there == place {
             true => Ok((None, format!("there is a replica on {place} already"))),
@@ -337,7 +342,7 @@ fn choose<'a>(
     let placed = |record: &ReplicaRecord| {
         let id = record.id.to_string();
         let placed = found.stored.record.replicas.iter().find(|placed| placed.id == id)?;
-        Some((placed.node.clone(), placed.disk.clone()))
+        Some(DiskPlace { node: placed.node.clone(), disk: placed.disk.clone() })
     };
     let mirror = &found.view.mirrors[plan.mirror].replicas;
     let beside: Vec<_> =
@@ -361,7 +366,8 @@ fn choose<'a>(
 /// If none can.
 pub(super) fn elsewhere(
     found: &Found,
-    (mirror, role): (usize, Role),
+    mirror: usize,
+    role: Role,
     disks: &[Disk],
 ) -> Result<Disk, ApiError> {
     let plan = Plan { mirror, role, on: None, same_node: false, thin: false };
@@ -379,21 +385,9 @@ async fn note_place(
     node: &Node,
     found: &Found,
     plan: &Plan<'_>,
-    (id, target, disk): (ReplicaId, NodeId, &str),
+    replica: PlacedReplica,
     what: &str,
 ) -> Result<Option<String>, ApiError> {
-    let maker = Maker {
-        node: node.identity.node.to_string(),
-        incarnation: node.identity.start.incarnation().0,
-    };
-    let replica = PlacedReplica {
-        id: id.to_string(),
-        mirror: plan.mirror,
-        node: target.to_string(),
-        disk: disk.to_owned(),
-        removed: false,
-        maker: Some(maker),
-    };
     let volume = found.view.volume.to_string();
     let (same_disk, alone) = (plan.same_node, plan.on.is_none());
     let request = |revision| {
@@ -401,7 +395,7 @@ async fn note_place(
         Request::Place { volume, replica, same_disk, alone, revision }
     };
     let revision = Some(found.stored.record.revision);
-    match node.coordinator.change(what, (&volume, revision), request).await? {
+    match node.coordinator.change(what, &volume, revision, request).await? {
         Answer::Done => {
             if let Some(attached) = node.volumes.get(found.view.volume) {
                 attached.placed(replica);
@@ -443,6 +437,21 @@ async fn give_up(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     make::report_in_the_end(node, request).await;
 }
 
+/// What is permitted where replicas are added.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placing {
+    /// They may share a node.
+    pub(super) same_node: bool,
+    /// More may be promised than there is.
+    pub(super) thin: bool,
+}
+
+/// A replica that is to be on this disk, for the coordinator.
+fn placed(id: ReplicaId, mirror: usize, disk: &Disk, maker: Option<Maker>) -> PlacedReplica {
+    let (node, disk) = (disk.node.id.clone(), disk.name.clone());
+    PlacedReplica { id: id.to_string(), mirror, node, disk, removed: false, maker }
+}
+
 /// Where copies would be added until each mirror has so many, see [`more_copies`].
 ///
 /// # Errors
@@ -451,9 +460,10 @@ pub(super) async fn places_of_more(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    (same_node, thin): (bool, bool),
+    how: Placing,
     what: &str,
 ) -> Result<Vec<String>, ApiError> {
+    let Placing { same_node, thin } = how;
     if found.view.mirrors.iter().all(|mirror| mirror.copies().count() >= copies) {
         return Ok(Vec::new());
     }
@@ -477,14 +487,7 @@ fn imagine(found: &mut Found, mirror: usize, disk: &Disk, what: &str) -> Result<
     let node = disk.node.id.parse().map_err(|_| moved(what))?;
     let added = found.view.add(Newcomer { id, node, mirror, role: Role::Own });
     added.map_err(|error| view_change::not_permitted(error, what))?;
-    found.stored.record.replicas.push(PlacedReplica {
-        id: id.to_string(),
-        mirror,
-        node: disk.node.id.clone(),
-        disk: disk.name.clone(),
-        removed: false,
-        maker: None,
-    });
+    found.stored.record.replicas.push(placed(id, mirror, disk, None));
     Ok(())
 }
 
@@ -500,8 +503,7 @@ pub(super) fn take_space(disks: &mut [Disk], chosen: &Disk, needed: u64) {
     }
 }
 
-/// Adds copies to each mirror until it has so many, for [`super::change`]. `how`: whether they may
-/// share a node, and whether more may be promised than there is. Tells where.
+/// Adds copies to each mirror until it has so many, for [`super::change`]. Tells where.
 ///
 /// # Errors
 /// As of [`add`], with where replicas have been added before.
@@ -509,7 +511,7 @@ pub(super) async fn more_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    how: (bool, bool),
+    how: Placing,
     what: &str,
 ) -> Result<Vec<String>, ApiError> {
     let mut added = Vec::new();
@@ -529,10 +531,11 @@ async fn add_copies(
     node: &Arc<Node>,
     found: &Found,
     copies: usize,
-    (same_node, thin): (bool, bool),
+    how: Placing,
     what: &str,
     added: &mut Vec<String>,
 ) -> Result<(), ApiError> {
+    let Placing { same_node, thin } = how;
     for mirror in 0..found.view.mirrors.len() {
         loop {
             // The view and the free space have changed.

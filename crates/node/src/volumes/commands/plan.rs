@@ -75,13 +75,13 @@ pub async fn change(
     start::refuse_stopped(&found, &what)?;
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::CHANGE_PLAN, &[&found.stored.record.id]);
-        return ask(node, (&found, &target), &(path + &query.text()), what).await;
+        return ask(node, &found, &target, &(path + &query.text()), what).await;
     }
     let copies = query.replicas;
     let mut fewer = fewer::choose(node, &found, copies, &what).await?;
     add_reach(node, &mut fewer.plan).await;
     let name = &found.stored.record.name;
-    let how = (query.same_node, query.thin);
+    let how = members::Placing { same_node: query.same_node, thin: query.thin };
     let places = members::places_of_more(node, &found, copies, how, &what).await?;
     let added = match places.is_empty() {
         true => String::new(),
@@ -119,7 +119,7 @@ pub async fn replica(
     }
     if let Some(target) = carried_out_elsewhere(node, &found, forwarded, &what)? {
         let path = routes::fill(routes::REPLICA_PLAN, &[&found.stored.record.id, name, action]);
-        return ask(node, (&found, &target), &(path + &in_query(query)), what).await;
+        return ask(node, &found, &target, &(path + &in_query(query)), what).await;
     }
     if action == "replace" {
         start::refuse_stopped(&found, &what)?;
@@ -264,7 +264,8 @@ fn on_disk(node: &Node, disk: &str, superblock: &Superblock) -> LostReplica {
 /// Has another node tell a plan: that which would carry it out.
 async fn ask(
     node: &Node,
-    (found, target): (&Found, &NodeLiveness),
+    found: &Found,
+    target: &NodeLiveness,
     path: &str,
     what: String,
 ) -> Result<PlanAnswer, ApiError> {

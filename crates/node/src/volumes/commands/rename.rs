@@ -34,7 +34,7 @@ pub async fn rename(
     let request =
         |revision| Request::RenameVolume { volume: id.clone(), name: name.clone(), revision };
     let revision = Some(found.stored.record.revision);
-    match node.coordinator.change(&what, (&id, revision), request).await? {
+    match node.coordinator.change(&what, &id, revision, request).await? {
         Answer::Done => {}
         Answer::NameInUse => {
             let why = format!("there is another volume {name}");

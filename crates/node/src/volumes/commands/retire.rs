@@ -95,7 +95,7 @@ pub async fn remove(
     let (uses, plan) = losses(node, &victim, &what).await?;
     let (id, name) = (identity(&victim, &what)?, &victim.node.name);
     refuse_unnamed(&plan, query.removes.as_deref(), name, &what)?;
-    let taken_over = evict::evict(node, (id, name), &uses, &what).await?;
+    let taken_over = evict::evict(node, id, name, &uses, &what).await?;
     // Other replicas may be in-sync then, and the node may have come back.
     let Some(present) = known(node, &victim.node.id, &what).await? else {
         return removed_before(node, name, &what).await;

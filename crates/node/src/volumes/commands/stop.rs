@@ -109,7 +109,7 @@ pub(super) async fn set(
 ) -> Result<(), ApiError> {
     let id = volume.to_string();
     let request = |revision| Request::Stop { volume: id.clone(), stopped, revision };
-    match node.coordinator.change(what, (&id, None), request).await? {
+    match node.coordinator.change(what, &id, None, request).await? {
         Answer::Done => Ok(()),
         Answer::Newest(newest) => Err(match newest.decode() {
             Ok(view) if !view.primaries.is_empty() => {

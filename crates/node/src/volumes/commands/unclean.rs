@@ -83,7 +83,7 @@ pub(super) fn reported(node: &Node, attached: &Attached, silent: Vec<String>) ->
 
 /// What a volume is like that this node has given up: which replicas lack writes now, that did not
 /// before.
-fn left_as(node: &Node, (before, now): (&View, &Found), here: &str) -> String {
+fn left_as(node: &Node, before: &View, now: &Found, here: &str) -> String {
     let was_in_sync = |id| before.replica(id).is_some_and(|(_, r)| r.state == ReplicaState::InSync);
     let lacks = |r: &&ReplicaRecord| r.state != ReplicaState::InSync && was_in_sync(r.id);
     let lacking = now.view.replicas().map(|(_, record)| record).filter(lacks);
@@ -139,7 +139,7 @@ async fn give_up_in(
     Ok(match start::adopt(node, turn, what).await? {
         EndReason::Detached => {
             let now = find(node, what, &found.view.volume.to_string()).await?;
-            given_up(true, left_as(node, (&found.view, &now), here))
+            given_up(true, left_as(node, &found.view, &now, here))
         }
         _ => not_given_up(
             Vec::new(),

@@ -9,7 +9,7 @@ use evenkeel_format::disk_length;
 
 mod more;
 
-pub(in crate::volumes) use more::{OneMore, one_more};
+pub(in crate::volumes) use more::{DiskPlace, OneMore, one_more};
 
 /// The data of the smallest replica.
 const SMALLEST: u64 = 4096;

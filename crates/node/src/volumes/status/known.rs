@@ -315,7 +315,7 @@ fn of_replica(node: &Node, newest: &Newest, reports: &Reports) -> VolumeStatus {
     let saved = Some(superblock.saved).filter(|saved| *saved > 0);
     let stopped = stopped.then(|| superblock.name.clone());
     let account = Account::Replica { node: home, saved, reporter, stopped };
-    let mut status = status::of_adopted(node, &record, (&superblock.view, account), reports);
+    let mut status = status::of_adopted(node, &record, &superblock.view, account, reports);
     status.as_of = saved;
     status
 }

@@ -185,7 +185,7 @@ impl Volume<'_> {
     ) -> Result<String, String> {
         let is_free = |disk: &&Disk| !taken.contains(&(mirror, disk.node.id.clone()));
         let free: Vec<Disk> = disks.iter().filter(is_free).cloned().collect();
-        let chosen = members::elsewhere(self.found(), (mirror, role), &free);
+        let chosen = members::elsewhere(self.found(), mirror, role, &free);
         let chosen = chosen.map_err(|error| error.why)?;
         taken.insert((mirror, chosen.node.id.clone()));
         members::take_space(disks, &chosen, members::length(self.found()));

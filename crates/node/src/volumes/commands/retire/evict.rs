@@ -30,7 +30,8 @@ const MOST: Duration = Duration::from_secs(40);
 /// not answer either.
 pub(super) async fn evict(
     node: &Arc<Node>,
-    (id, name): (NodeId, &str),
+    id: NodeId,
+    name: &str,
     uses: &[Use],
     what: &str,
 ) -> Result<Vec<String>, ApiError> {

@@ -6,15 +6,30 @@ use evenkeel_api::{ApiError, ErrorCode};
 
 use super::{Room, named};
 
+/// A disk of some node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::volumes) struct DiskPlace {
+    /// The node's identity.
+    pub node: String,
+    /// The disk's name there.
+    pub disk: String,
+}
+
+impl DiskPlace {
+    fn is(&self, disk: &Disk) -> bool {
+        self.node == disk.node.id && self.disk == disk.name
+    }
+}
+
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::volumes) struct OneMore<'a> {
     /// `NODE:DISK`, or `NODE` for the disk there with the most free space; `None`: on any node.
     pub on: Option<&'a str>,
-    /// Nodes (by identity) and disks of the mirror's replicas that stay.
-    pub beside: &'a [(String, String)],
-    /// A disk that is to be left, with its node.
-    pub leaving: Option<&'a (String, String)>,
+    /// Those of the mirror's replicas that stay.
+    pub beside: &'a [DiskPlace],
+    /// One that is to be left.
+    pub leaving: Option<&'a DiskPlace>,
     /// Bytes that the replica takes on its disk.
     pub needed: u64,
     /// Logical block size of the volume.
@@ -48,23 +63,22 @@ pub(in crate::volumes) fn one_more<'a>(
 
 impl OneMore<'_> {
     fn shares_node(&self, disk: &Disk) -> bool {
-        self.beside.iter().any(|(node, _)| *node == disk.node.id)
+        self.beside.iter().any(|place| place.node == disk.node.id)
     }
 
     fn shares_disk(&self, disk: &Disk) -> bool {
-        let is = |(node, name): &(String, String)| *node == disk.node.id && *name == disk.name;
-        self.beside.iter().chain(self.leaving).any(is)
+        self.beside.iter().chain(self.leaving).any(|place| place.is(disk))
     }
 
     /// Whether it is the disk that is to be left.
     fn is_left(&self, disk: &Disk) -> bool {
-        self.leaving.is_some_and(|(node, name)| *node == disk.node.id && *name == disk.name)
+        self.leaving.is_some_and(|place| place.is(disk))
     }
 
     /// Mirrors between the disks of one machine are wanted at times: then all are there, also the
     /// one that is to be left.
     fn is_within_one_node(&self, disk: &Disk) -> bool {
-        self.beside.iter().chain(self.leaving).all(|(node, _)| *node == disk.node.id)
+        self.beside.iter().chain(self.leaving).all(|place| place.node == disk.node.id)
     }
 }
 

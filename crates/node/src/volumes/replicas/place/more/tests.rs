@@ -1,11 +1,11 @@
 use super::super::tests::disk;
 use super::*;
 
-fn place(node: &str, disk: &str) -> (String, String) {
-    (format!("id of {node}"), disk.into())
+fn place(node: &str, disk: &str) -> DiskPlace {
+    DiskPlace { node: format!("id of {node}"), disk: disk.into() }
 }
 
-fn wanted<'a>(on: Option<&'a str>, beside: &'a [(String, String)]) -> OneMore<'a> {
+fn wanted<'a>(on: Option<&'a str>, beside: &'a [DiskPlace]) -> OneMore<'a> {
     OneMore {
         on,
         beside,
