@@ -11,6 +11,10 @@ pub(crate) enum Canary {
     ReuseKey,
     /// Of all who wait for memory one is woken.
     WakeOne,
+    /// An answer of the coordinator goes to whoever is attached, whoever has asked.
+    AnswerNext,
+    /// The other end of a link is not told that it has failed.
+    FailUnheard,
     /// A failed flush of a drive is told to nobody but who asked for it.
     ShareNoDrive,
 }

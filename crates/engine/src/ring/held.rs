@@ -55,19 +55,35 @@ impl Ring {
         self.held.as_mut().expect("it holds").0.remove(place)
     }
 
-    /// Has the kernel carry out the operation at this place, and waits for its end.
+    /// Has the kernel carry out the operation at this place. Of a disk's the end is waited for; one
+    /// that waits for a peer may go on for longer, and ends when that one takes or sends the rest.
     pub(crate) fn end_held(&mut self, place: usize) {
-        if self.held()[place] == Owner::Nobody {
+        let owner = self.held()[place];
+        if owner == Owner::Nobody {
             return self.end_cancel(place);
         }
-        let (_, entry) = self.take_held(place);
+        let (key, entry) = self.take_held(place);
         self.push(&entry);
-        let (ended, until) = (self.ready.len(), Instant::now() + Duration::from_secs(20));
-        while self.ready.len() == ended {
+        if !matches!(owner, Owner::Disk { .. }) {
+            return self.collect();
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.inflight.get(key).is_some() {
             self.enter(1, Some(Duration::from_secs(20))).expect("the ring works");
             self.reap();
             assert!(Instant::now() < until, "{entry:?} ends");
         }
+    }
+
+    /// Takes what has ended meanwhile of the operations that the kernel has.
+    pub(crate) fn collect(&mut self) {
+        self.enter(0, None).expect("the ring works");
+        self.reap();
+    }
+
+    /// How many operations the kernel has.
+    pub(crate) fn given(&self) -> usize {
+        self.count - self.held.as_ref().map_or(0, |held| held.0.len())
     }
 
     /// A cancellation ends what is held of the same descriptor.

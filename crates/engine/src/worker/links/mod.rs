@@ -251,6 +251,10 @@ impl Links {
         };
         let (volume, replica) = (link.volume(), link.replica());
         let (transport, down) = link.fail(key);
+        #[cfg(test)]
+        if crate::canary::is(crate::canary::Canary::FailUnheard) {
+            return;
+        }
         self.hang_up(cx, transport);
         cx.queue(down);
         cx.report(EngineEvent::LinkClosed { volume, replica, reason });

@@ -3,12 +3,14 @@
 use evenkeel_core::primary::CoordinatorAnswer;
 use evenkeel_core::{CoordinatorCall, PrimaryId, View};
 
+use super::model::Violation;
 use crate::seeds::Random;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Coordinator {
-    newest: View,
+    /// All that were committed, the newest last.
+    views: Vec<View>,
     calls: Vec<Call>,
     /// On their way.
     answers: Vec<(PrimaryId, CoordinatorCall, CoordinatorAnswer)>,
@@ -32,7 +34,7 @@ pub(super) struct Manners {
 
 impl Coordinator {
     pub(super) fn new(first: View) -> Self {
-        Self { newest: first, calls: Vec::new(), answers: Vec::new() }
+        Self { views: vec![first], calls: Vec::new(), answers: Vec::new() }
     }
 
     pub(super) fn is_asked(
@@ -40,8 +42,15 @@ impl Coordinator {
         primary: PrimaryId,
         call: CoordinatorCall,
         swap: Option<(View, View)>,
-    ) {
+    ) -> Result<(), Violation> {
+        if let Some((view, replaces)) = &swap
+            && !self.views.contains(replaces)
+        {
+            let generation = view.generation;
+            return Err(("V1", format!("{generation:?} follows a view that was never committed")));
+        }
         self.calls.push(Call { primary, call, swap });
+        Ok(())
     }
 
     pub(super) fn has_nothing_to_do(&self) -> bool {
@@ -82,12 +91,13 @@ impl Coordinator {
     }
 
     fn carry_out(&mut self, swap: Option<(View, View)>) -> CoordinatorAnswer {
+        let newest = self.views.last().expect("there is a first one");
         match swap {
-            Some((view, replaces)) if replaces == self.newest => {
-                self.newest = view;
+            Some((view, replaces)) if replaces == *newest => {
+                self.views.push(view);
                 CoordinatorAnswer::Committed
             }
-            _ => CoordinatorAnswer::Newest(Box::new(self.newest.clone())),
+            _ => CoordinatorAnswer::Newest(Box::new(newest.clone())),
         }
     }
 }

@@ -90,17 +90,15 @@ pub(super) struct Bench {
     reporter: Reporter,
     /// What a disk's helper is to do.
     waiting: VecDeque<Task>,
-    /// Operations that have ended since the last turn.
+    /// Operations that the world has ended since the last turn.
     ended: usize,
-    /// Whether the mailbox is looked at in the next turn.
-    hears: bool,
 }
 
 impl Bench {
     fn new(mut worker: Worker, tasks: Receiver<Task>, reporter: Reporter) -> Self {
         worker.cx.ring_mut().hold_all();
         worker.begin();
-        Self { worker, tasks, reporter, waiting: VecDeque::new(), ended: 0, hears: false }
+        Self { worker, tasks, reporter, waiting: VecDeque::new(), ended: 0 }
     }
 
     pub(super) fn ring(&self) -> &Ring {
@@ -116,7 +114,6 @@ impl Bench {
     pub(super) fn end(&mut self, place: usize, error: Option<i32>) -> Owner {
         let owner = self.ring().held()[place];
         self.ended += 1;
-        self.hears |= owner == Owner::Waker;
         match error {
             Some(error) => self.worker.cx.ring_mut().fail_held(place, error),
             None => self.worker.cx.ring_mut().end_held(place),
@@ -127,14 +124,23 @@ impl Bench {
     /// Takes a turn. Returns whether it has looked at the mailbox.
     pub(super) fn turn(&mut self, now: Instant) -> bool {
         self.ended = 0;
+        let is_awake = !self.ring().held().contains(&Owner::Waker);
+        self.collect();
         self.worker.cx.set_now(now);
         self.worker.handle();
-        std::mem::take(&mut self.hears)
+        is_awake && self.ring().held().contains(&Owner::Waker)
+    }
+
+    /// Takes what has ended meanwhile of what waited for a peer.
+    pub(super) fn collect(&mut self) {
+        if self.ring().given() > 0 {
+            self.worker.cx.ring_mut().collect();
+        }
     }
 
     /// Whether something has ended, or is due, that no turn has handled.
     pub(super) fn has_to_do(&self, now: Instant) -> bool {
-        self.ended > 0 || self.next_timer().is_some_and(|at| at <= now)
+        self.ring().has_ready() || self.next_timer().is_some_and(|at| at <= now)
     }
 
     pub(super) fn next_timer(&self) -> Option<Instant> {

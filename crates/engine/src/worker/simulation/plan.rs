@@ -23,8 +23,6 @@ pub(super) const DRIVES: usize = 2;
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) id: VolumeId,
-    /// Where it is attached.
-    pub(super) node: usize,
     /// Of each replica of each mirror: the node, and which of its drives.
     pub(super) mirrors: Vec<Vec<(usize, usize)>>,
     pub(super) has_checksums: bool,
@@ -46,6 +44,8 @@ pub(super) struct Faults {
     pub(super) hang_ups: u64,
     /// Of ten thousand operations on links, how many find these broken.
     pub(super) cuts: u64,
+    /// Times that all links between two nodes are ended.
+    pub(super) partings: u64,
     /// Of a thousand connections, how many are refused.
     pub(super) refusals: u64,
     /// Long pauses of everybody.
@@ -80,19 +80,26 @@ pub(super) enum Kind {
 
 impl Plan {
     pub(super) fn draw(random: &mut Random) -> Self {
-        let (nodes, workers) = (1, 1);
+        let (nodes, workers) = (1 + random.index(3), 1 + random.index(2));
         let mut weights = [35, 45, 6, 8, 4];
         weights.iter_mut().for_each(|weight| *weight *= random.pick(&[1, 1, 3]));
         let longest = random.pick(&[4, 16, 40]);
-        let shapes = (0..2).map(|number| Self::draw_shape(random, number, workers)).collect();
+        // Two at least are of one worker.
+        let count = 2 + random.index(3);
+        let mut shape = |number| {
+            let worker = if number < 2 { 0 } else { random.index(workers) };
+            Self::draw_shape(random, (number, worker), nodes, workers)
+        };
+        let shapes = (0..count).map(&mut shape).collect();
         let tight = random.pick(&[16 << 10, 64 << 10, 1 << 20]);
+        let link = random.pick(&[32 << 10, 1 << 20, 8 << 20]);
         let mut plan = Self {
             nodes,
             workers,
             shapes,
             clients: 1 + random.index(3),
             depth: 1 + random.index(8),
-            memory: Memory { worker: 64 << 20, volume: tight, link: 1 << 20 },
+            memory: Memory { worker: 64 << 20, volume: tight, link },
             faults: Faults::default(),
             longest,
             weights,
@@ -101,16 +108,20 @@ impl Plan {
         plan
     }
 
-    fn draw_shape(random: &mut Random, number: usize, workers: usize) -> Shape {
-        let replica = |random: &mut Random| (0, random.index(DRIVES));
+    fn draw_shape(
+        random: &mut Random,
+        (number, worker): (usize, usize),
+        nodes: usize,
+        workers: usize,
+    ) -> Shape {
+        let replica = |random: &mut Random| (random.index(nodes), random.index(DRIVES));
         let mirror = |random: &mut Random| {
             let count = random.pick(&[1, 2, 2, 3]);
             (0..count).map(|_| replica(random)).collect::<Vec<_>>()
         };
         let count = random.pick(&[1, 1, 2]);
         Shape {
-            id: volume_id(number, 0, workers),
-            node: 0,
+            id: volume_id(number, worker, workers),
             mirrors: (0..count).map(|_| mirror(random)).collect(),
             has_checksums: random.chance(700),
             has_fua: random.chance(300),
@@ -130,6 +141,7 @@ impl Plan {
             removals: some(60),
             hang_ups: some(60),
             cuts: some(60),
+            partings: some(60),
             refusals: some(500),
             pauses: some(60),
             manners: Manners { late: some(600), lost: some(300), repeated: some(500) },

@@ -11,12 +11,13 @@ const STEPS: u64 = 3000;
 const SAMPLE: u64 = 150;
 
 /// What each fault and each oracle needs to be worth something.
-const MARKS: [&str; 26] = [
+const MARKS: [&str; 29] = [
     "answers of the coordinator",
     "cancelled",
     "changes",
     "closed",
     "closes",
+    "connections",
     "detaches",
     "drains",
     "ends",
@@ -27,8 +28,10 @@ const MARKS: [&str; 26] = [
     "flushes of somebody that failed",
     "front ends that ended",
     "hang-ups",
+    "links that ended",
     "maps",
     "operations that failed",
+    "partings",
     "pauses",
     "reads",
     "rebuilds",
@@ -108,8 +111,14 @@ fn a_seed_is_reproducible() {
 /// Each oracle misses what is done wrong on purpose.
 #[test]
 fn every_canary_is_found() {
-    let canaries =
-        [Canary::AnswerByNumber, Canary::ReuseKey, Canary::WakeOne, Canary::ShareNoDrive];
+    let canaries = [
+        Canary::AnswerByNumber,
+        Canary::AnswerNext,
+        Canary::FailUnheard,
+        Canary::ReuseKey,
+        Canary::ShareNoDrive,
+        Canary::WakeOne,
+    ];
     let mut unseen = Vec::new();
     for canary in canaries {
         match find(canary) {

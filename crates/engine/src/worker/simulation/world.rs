@@ -29,6 +29,8 @@ struct Volume {
     model: Model,
     /// From when it is ordered until it has ended.
     primary: Option<PrimaryId>,
+    /// Where that is.
+    node: usize,
     is_serving: bool,
     is_detaching: bool,
     incarnation: u64,
@@ -91,6 +93,7 @@ impl World {
             coordinator: Coordinator::new(first_view(shape)),
             model: Model::default(),
             primary: None,
+            node: 0,
             is_serving: false,
             is_detaching: false,
             incarnation: 0,

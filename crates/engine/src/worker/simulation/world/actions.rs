@@ -136,8 +136,8 @@ impl World {
         if self.log {
             println!("volume {volume}: {primary:?} is answered {call:?}: {answer:?}");
         }
-        let shape = &self.plan.shapes[volume];
-        self.nodes[shape.node].engine.coordinator_answer(shape.id, primary, call, answer);
+        let asker = self.nodes.iter().find(|it| it.id == primary.node).expect("it is there");
+        asker.engine.coordinator_answer(self.plan.shapes[volume].id, primary, call, answer);
         self.note("answers of the coordinator", call.0);
     }
 
@@ -212,7 +212,8 @@ impl World {
     pub(super) fn attach(&mut self, volume: usize) {
         let (shape, it) = (&self.plan.shapes[volume], &mut self.volumes[volume]);
         it.incarnation += 1;
-        let node = &self.nodes[shape.node];
+        it.node = self.random.index(self.nodes.len());
+        let node = &self.nodes[it.node];
         let id = PrimaryId { node: node.id, incarnation: Incarnation(it.incarnation) };
         it.primary = Some(id);
         let (settings, earlier) = (Settings::default(), Earlier::Ended);
@@ -227,7 +228,8 @@ impl World {
         let (shape, told) = (&self.plan.shapes[volume], self.told.clone());
         self.orders += 1;
         let answer = move |result| told.put(Told::Detached(volume, result));
-        self.nodes[shape.node].engine.command(shape.id, Command::Detach, answer);
+        let node = self.volumes[volume].node;
+        self.nodes[node].engine.command(shape.id, Command::Detach, answer);
     }
 
     pub(super) fn add_client(&mut self, volume: usize) {
@@ -239,7 +241,7 @@ impl World {
         let shape = &self.plan.shapes[volume];
         self.orders += 1;
         let answer = move |result| told.put(Told::Added(index, result));
-        let engine = &self.nodes[shape.node].engine;
+        let engine = &self.nodes[it.node].engine;
         engine.add_frontend(shape.id, id, "simulated".to_owned(), make, answer);
     }
 
@@ -249,7 +251,8 @@ impl World {
         let (shape, told) = (&self.plan.shapes[it.volume], self.told.clone());
         self.orders += 1;
         let answer = move |result| told.put(Told::Removed(client, result));
-        self.nodes[shape.node].engine.remove_frontend(shape.id, it.id, answer);
+        let node = self.volumes[it.volume].node;
+        self.nodes[node].engine.remove_frontend(shape.id, it.id, answer);
     }
 
     /// Of all kinds of harm some are done, rarely: of ten thousand steps this is called in 400.
@@ -275,6 +278,12 @@ impl World {
                 self.detach(volume);
                 self.note("detaches", volume as u64);
             }
+        }
+        if comes(&mut self.random, faults.partings) {
+            let (node, other) = (self.random.index(self.nodes.len()), self.any_worker().0);
+            let id = self.nodes[other].id;
+            self.nodes[node].engine.disconnect(id);
+            self.note("partings", node as u64);
         }
         if comes(&mut self.random, faults.pauses) {
             self.now.0 += self.random.below(8_000_000_000);

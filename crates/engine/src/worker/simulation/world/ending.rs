@@ -73,6 +73,7 @@ impl World {
                     bench.carry_out();
                     is_done = true;
                 }
+                bench.collect();
                 let places = bench.can_end();
                 if !places.is_empty() {
                     let place = self.random.pick(&places);

@@ -79,11 +79,11 @@ impl World {
         let volume = |id| self.plan.shapes.iter().position(|it| it.id == id).expect("it is known");
         match event {
             EngineEvent::ReadView { volume: id, primary, call } => {
-                self.volumes[volume(id)].coordinator.is_asked(primary, call, None);
+                self.volumes[volume(id)].coordinator.is_asked(primary, call, None)?;
             }
             EngineEvent::SwapView { volume: id, primary, call, view, replaces } => {
                 let swap = Some((*view, *replaces));
-                self.volumes[volume(id)].coordinator.is_asked(primary, call, swap);
+                self.volumes[volume(id)].coordinator.is_asked(primary, call, swap)?;
             }
             EngineEvent::Note { volume: id, note } => {
                 let volume = volume(id);
