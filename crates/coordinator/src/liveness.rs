@@ -1,7 +1,8 @@
 //! For how long each node has been silent, and so which ones are dead.
 //!
 //! Silence counts only while the coordinator [listens](listening): not while it is down, nor while
-//! it is frozen, nor while its store fails, when not all that nodes send can be noted. It stores
+//! it is frozen, nor while its store fails, when not all that nodes send can be noted, nor while a
+//! node [waits](arrivals) for long that has sent something. It stores
 //! its count for each silent node, so that it, or another coordinator that takes over, continues
 //! the count after a restart. After each start, and after each long failure of its store, every
 //! node has some time to send something before it can be dead.
@@ -16,9 +17,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(crate) use self::arrivals::Arrival;
+pub use self::arrivals::Arrivals;
+use self::arrivals::PATIENCE;
 use self::listening::Listening;
 use crate::moment::Moment;
 
+mod arrivals;
 mod listening;
 
 /// How long every node has to be heard after a start, or after the store has failed for long:
@@ -35,12 +40,16 @@ const SAVE_PERIOD: Duration = Duration::from_secs(1);
 struct Known {
     last_seen: LastSeen,
     proved: Proved,
+    /// When a start of it that is to become the present one asked for that last, on the clock that
+    /// counts listening.
+    asked: Option<Duration>,
 }
 
 impl Known {
     /// Of a node that was not heard since the start: counted from `since`, on top of that.
     fn silent(since: Duration, before: Duration) -> Self {
-        Self { last_seen: LastSeen::Before(since, before), proved: Proved::default() }
+        let proved = Proved::default();
+        Self { last_seen: LastSeen::Before(since, before), proved, asked: None }
     }
 }
 
@@ -99,6 +108,7 @@ pub struct Liveness {
     max_stored: Duration,
     is_shared: bool,
     clock: Listening,
+    arrivals: Arrivals,
     saved_at: Duration,
     nodes: BTreeMap<String, Known>,
     stored: BTreeMap<String, Stored>,
@@ -130,6 +140,7 @@ impl Liveness {
             max_stored: expiry.saturating_sub(standing),
             is_shared,
             clock: Listening::new(now.steady, expiry),
+            arrivals: Arrivals::default(),
             saved_at: now.steady,
             nodes,
             stored: stored.collect(),
@@ -139,7 +150,14 @@ impl Liveness {
 
     /// Time has passed. All that is asked of it is about the last moment told here.
     pub fn advance(&mut self, now: Moment) {
-        self.clock.advance(now.steady);
+        let waits = self.arrivals.oldest(now.steady, |node| self.nodes.contains_key(node));
+        self.clock.advance(now.steady, waits.map(|since| since + PATIENCE));
+    }
+
+    /// Where whoever receives signs of life notes that they have come.
+    #[must_use]
+    pub const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// The store answers, until the last moment that was reported here. If it had not before, the
@@ -158,8 +176,9 @@ impl Liveness {
         self.clock.committed();
     }
 
-    /// A commit has failed, or is in doubt. Until one succeeds nothing counts, though the store may
-    /// answer what it is asked: no start of a node can be admitted.
+    /// A commit of a sign of life, or of who is silent, has failed or is in doubt. Until one
+    /// succeeds nothing counts, though the store may answer what it is asked: no start of a node
+    /// can be admitted.
     pub fn commit_failed(&mut self) {
         self.clock.commit_failed();
     }
@@ -186,8 +205,20 @@ impl Liveness {
         let times = before.saturating_add(1);
         let at = if may_be_old && times < PROOF { proved.at } else { Some(now) };
         let proved = Proved { at, resumed, times };
-        let known = Known { last_seen: LastSeen::At(self.clock.listened(), now), proved };
-        self.nodes.insert(node.to_owned(), known);
+        let last_seen = LastSeen::At(self.clock.listened(), now);
+        self.nodes.insert(node.to_owned(), Known { last_seen, proved, asked: None });
+        self.arrivals.heard(node);
+    }
+
+    /// A start of a node is about to become its present one. Whether or not that can be committed,
+    /// the node lives; of the start that is its present one still, it says nothing.
+    pub fn asked(&mut self, node: &str, now: Moment) {
+        self.advance(now);
+        let listened = self.clock.listened();
+        if let Some(known) = self.nodes.get_mut(node) {
+            known.asked = Some(listened);
+        }
+        self.arrivals.heard(node);
     }
 
     /// The store says nothing of this node any more.
@@ -240,9 +271,20 @@ impl Liveness {
         proved.is_some_and(|at| is_since(at) && is_recent(at)) && self.may_live(node)
     }
 
-    /// Whether it may live: it was heard within the expiry time, or had no time yet to be.
+    /// Whether it may live: its present start [may](Self::may_speak), or another one has asked
+    /// within the expiry time to become that.
     #[must_use]
     pub fn may_live(&self, node: &str) -> bool {
+        let asked = self.nodes.get(node).and_then(|known| known.asked);
+        let has_asked =
+            asked.is_some_and(|at| self.clock.listened().saturating_sub(at) < self.expiry);
+        has_asked || self.may_speak(node)
+    }
+
+    /// Whether its present start may live: it was heard within the expiry time, or had no time yet
+    /// to be.
+    #[must_use]
+    pub fn may_speak(&self, node: &str) -> bool {
         let has_had_time = self.clock.listened_anew() >= GRACE.min(self.expiry);
         !has_had_time || self.silent(node) < self.expiry
     }

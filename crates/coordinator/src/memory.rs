@@ -132,10 +132,14 @@ impl Memory {
         recent.map(|(place, _)| place.clone())
     }
 
-    /// This is about to be committed.
-    pub(crate) fn begin(&mut self, note: &Note) {
-        if let Note::Saved(saving, _) = note {
-            self.liveness.begin_saving(saving);
+    /// This is about to be committed. Who lives does so whatever comes of it, and however late.
+    pub(crate) fn begin(&mut self, note: &Note, now: Moment) {
+        match note {
+            Note::Saved(saving, _) => self.liveness.begin_saving(saving),
+            // Not who was removed since this was read.
+            Note::Seen(node) if self.liveness.counts(node) => self.liveness.saw(node, now),
+            Note::Began(node) => self.liveness.asked(node, now),
+            _ => {}
         }
     }
 

@@ -32,6 +32,26 @@ pub(crate) enum Asked {
     StayRemoved(Vec<RemovedNode>),
 }
 
+impl Asked {
+    /// The node that this tells to be alive: nodes send such requests each second.
+    pub(crate) fn sign_of_life(&self) -> Option<String> {
+        match self {
+            Self::From(caller, Request::Heartbeat { .. } | Request::Register(_)) => {
+                Some(caller.node.to_string())
+            }
+            Self::Here(Request::Heartbeat { node }) => Some(node.clone()),
+            Self::Here(Request::Register(start)) => Some(start.node.id.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is known who is silent only if this can be committed. Others change what is
+    /// larger, and may fail where it can be.
+    pub(crate) fn keeps_count(&self) -> bool {
+        matches!(self, Self::Tick) || self.sign_of_life().is_some()
+    }
+}
+
 /// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Planned {

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::liveness::{Arrival, Arrivals};
 use crate::memory::{Memory, Note};
 use crate::moment::Moment;
 use crate::operations::{self, Asked, Planned};
@@ -31,6 +32,8 @@ pub enum TaskStep {
 #[derive(Debug)]
 pub struct Task {
     asked: Asked,
+    /// A sign of life waits to be answered.
+    arrival: Option<Arrival>,
     known: Known,
     has_begun: bool,
     attempts: u32,
@@ -74,6 +77,7 @@ impl Task {
     fn new(asked: Asked) -> Self {
         Self {
             asked,
+            arrival: None,
             known: Known::default(),
             has_begun: false,
             attempts: 0,
@@ -81,6 +85,21 @@ impl Task {
             answered: None,
             pending: None,
             done: None,
+        }
+    }
+
+    /// It has come, and may wait before it begins. A task of which nobody says so comes when it
+    /// begins.
+    #[must_use]
+    pub fn arrived(mut self, arrivals: &Arrivals, now: Moment) -> Self {
+        self.arrive(arrivals, now);
+        self
+    }
+
+    fn arrive(&mut self, arrivals: &Arrivals, now: Moment) {
+        let of = self.asked.sign_of_life().filter(|_| self.arrival.is_none());
+        if let Some(node) = of {
+            self.arrival = Some(arrivals.came(&node, now.steady));
         }
     }
 
@@ -96,13 +115,10 @@ impl Task {
             None => {}
         }
         if let Some(answer) = self.done.take() {
-            return TaskStep::Answer(answer);
+            return self.answer(answer);
         }
-        if !std::mem::replace(&mut self.has_begun, true)
-            && let Asked::Here(Request::Register(start)) | Asked::From(_, Request::Register(start)) =
-                &self.asked
-        {
-            memory.note_asking(start.node.incarnation, now);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin(memory, now);
         }
         let mut transaction = Transaction::new(memory, now, &self.known);
         let planned = operations::plan(&mut transaction, &self.asked, changes);
@@ -110,28 +126,47 @@ impl Task {
             Ok(Planned::Answer(answer)) => Some(answer),
             Ok(Planned::Again) => None,
             Err(Halt::Read(range)) => return TaskStep::Read(range),
-            Err(Halt::Content(why)) => return TaskStep::Answer(Err(StoreError::Content(why))),
-            Err(Halt::Refused(why)) => return TaskStep::Answer(Err(StoreError::Refused(why))),
+            Err(Halt::Content(why)) => return self.answer(Err(StoreError::Content(why))),
+            Err(Halt::Refused(why)) => return self.answer(Err(StoreError::Refused(why))),
         };
         let (commit, notes) = match transaction.finish() {
             Ok(finished) => finished,
-            Err(error) => return TaskStep::Answer(Err(error)),
+            Err(error) => return self.answer(Err(error)),
         };
         match (commit, answer) {
             (Some(commit), answer) => {
-                notes.iter().for_each(|note| memory.begin(note));
+                notes.iter().for_each(|note| memory.begin(note, now));
                 self.pending = Some((notes, answer));
                 TaskStep::Commit(commit)
             }
             (None, Some(answer)) => {
                 notes.into_iter().for_each(|note| memory.remember(note, now));
-                TaskStep::Answer(Ok(answer))
+                self.answer(Ok(answer))
             }
             // An operation goes on only after a commit.
-            (None, None) => {
-                TaskStep::Answer(Err(StoreError::Content("a change of nothing".into())))
-            }
+            (None, None) => self.answer(Err(StoreError::Content("a change of nothing".into()))),
         }
+    }
+
+    fn begin(&mut self, memory: &mut Memory, now: Moment) {
+        self.arrive(memory.liveness.arrivals(), now);
+        if let Asked::Here(Request::Register(start)) | Asked::From(_, Request::Register(start)) =
+            &self.asked
+        {
+            memory.note_asking(start.node.incarnation, now);
+        }
+    }
+
+    /// A sign of life that was not answered for a failure of the store is lost; of one that can't
+    /// be answered another one would fare no better.
+    fn answer(&mut self, answer: Result<Answer, StoreError>) -> TaskStep {
+        let arrival = self.arrival.take();
+        let is_final =
+            matches!(answer, Ok(_) | Err(StoreError::Content(_) | StoreError::Refused(_)));
+        if is_final && let Some(arrival) = arrival {
+            arrival.answered();
+        }
+        TaskStep::Answer(answer)
     }
 
     /// This was read; an error ends the task, or begins it anew.
@@ -167,7 +202,7 @@ impl Task {
         match &outcome {
             Ok(Outcome::Committed) => memory.liveness.committed(),
             Ok(Outcome::Conflict(_)) => memory.liveness.store_answered(),
-            Err(StoreError::Unusable(_) | StoreError::InDoubt(_)) => {
+            Err(StoreError::Unusable(_) | StoreError::InDoubt(_)) if self.asked.keeps_count() => {
                 memory.liveness.commit_failed();
             }
             Err(_) => {}
@@ -223,12 +258,12 @@ impl Task {
     /// The store does not say which start is a node's present one. One that was when the node last
     /// spoke lives, and so does the daemon that serves the coordinator.
     fn hear_all_the_same(&self, memory: &mut Memory, now: Moment) {
-        let (request, node) = match &self.asked {
-            Asked::From(caller, request) if memory.was_present(caller) => (request, caller.node),
-            Asked::Here(request) => (request, memory.identity.here),
+        let node = match &self.asked {
+            Asked::From(caller, _) if memory.was_present(caller) => caller.node,
+            Asked::Here(_) => memory.identity.here,
             _ => return,
         };
-        let is_sign_of_life = matches!(request, Request::Heartbeat { .. } | Request::Register(_));
+        let is_sign_of_life = self.asked.sign_of_life().is_some();
         let node = node.to_string();
         if is_sign_of_life && memory.is_alone() && memory.liveness.counts(&node) {
             memory.liveness.saw(&node, now);
@@ -269,3 +304,6 @@ pub fn run<S: Store>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

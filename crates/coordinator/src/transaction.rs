@@ -237,8 +237,13 @@ impl<'a> Transaction<'a> {
     /// That the store says the same of its silence becomes a condition: another coordinator may
     /// have heard it.
     pub(crate) fn may_live(&mut self, node: &str) -> Planned<bool> {
+        Ok(self.memory.liveness.may_live(node) || self.may_speak(node)?)
+    }
+
+    /// The same of the start that is its present one: not of one that asks to become that.
+    pub(crate) fn may_speak(&mut self, node: &str) -> Planned<bool> {
         let liveness = &self.memory.liveness;
-        if liveness.may_live(node) {
+        if liveness.may_speak(node) {
             return Ok(true);
         }
         // It has joined through another coordinator.

@@ -5,7 +5,7 @@
 //! So the clock stands from the first failure until the same works again. A read that succeeds says
 //! nothing of commits: a full disk gives back what it has. If nobody else changes anything, a
 //! commit is [tried](Listening::is_trial_due) now and then: else dead nodes would be alive for
-//! good.
+//! good. It also stands while somebody who has sent a sign of life waits to be answered.
 
 use std::time::Duration;
 
@@ -91,14 +91,14 @@ impl Listening {
         self.resumed
     }
 
-    /// Time has passed.
-    pub(super) fn advance(&mut self, now: Duration) {
-        let step = now.saturating_sub(self.looked_at);
-        if step >= self.max_pause {
+    /// Time has passed, and of that nothing counts after `until`.
+    pub(super) fn advance(&mut self, now: Duration, until: Option<Duration>) {
+        if now.saturating_sub(self.looked_at) >= self.max_pause {
             self.resumed = Some(now);
         }
         if self.works == Works::All {
-            self.listened += step.min(MAX_STEP);
+            let until = until.map_or(now, |until| until.min(now));
+            self.listened += until.saturating_sub(self.looked_at).min(MAX_STEP);
         }
         self.looked_at = self.looked_at.max(now);
     }

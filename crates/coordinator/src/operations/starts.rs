@@ -145,7 +145,7 @@ fn last_seen(transaction: &mut Transaction<'_>, node: &str, incarnation: u64) ->
     let asked = memory.asked(incarnation).unwrap_or(transaction.now.steady);
     let last = memory.liveness.last_seen(node);
     Ok(match last {
-        _ if !transaction.may_live(node)? => LastSeen::Silent,
+        _ if !transaction.may_speak(node)? => LastSeen::Silent,
         Some(last) if last.steady > asked + ON_ITS_WAY => LastSeen::Since,
         _ => LastSeen::Before,
     })

@@ -8,6 +8,7 @@ mod nodes;
 mod oracles;
 mod overtaken;
 mod random;
+mod signs;
 mod store;
 
 use std::collections::BTreeMap;
@@ -50,7 +51,10 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What each fault and each rule needs to be worth something.
-const MARKS: [&str; 40] = [
+const MARKS: [&str; 43] = [
+    "commits that hang",
+    "commits that wait for one that hangs",
+    "signs of life that wait for a thread",
     "conflicts",
     "lost answers",
     "lost requests",
@@ -146,6 +150,7 @@ fn every_condition_is_needed() {
         Sabotage::Parent,
         Sabotage::Revision,
         Sabotage::Removals,
+        Sabotage::Arrivals,
         Sabotage::FalseAnswer,
         Sabotage::Torn,
     ];
@@ -157,6 +162,7 @@ fn every_condition_is_needed() {
                 let meant = match sabotage {
                     Sabotage::Revision => "overtaken",
                     Sabotage::Removals => "members",
+                    Sabotage::Arrivals => "lives",
                     _ => oracle,
                 };
                 assert_eq!(oracle, meant, "it is not what is to miss {sabotage:?}");

@@ -10,6 +10,7 @@ use evenkeel_format::decode_view;
 use serde::de::DeserializeOwned;
 
 use crate::overtaken::Overtaken;
+use crate::signs::Signs;
 use crate::store::{Applied, Values};
 
 /// So long no coordinator may have heard a node that counts as dead: heartbeats come each second.
@@ -18,11 +19,20 @@ const MIN_SILENCE: u64 = 2500;
 /// What must hold does not: which oracle, and why.
 pub type Violation = (&'static str, String);
 
+/// Who was heard.
+#[derive(Debug, Clone, Default)]
+pub struct Heard {
+    /// When a node asked last that was answered so, in milliseconds.
+    pub seen: BTreeMap<String, u64>,
+    pub signs: Signs,
+}
+
 /// What was ever so: an answer that something is done must be true.
 #[derive(Debug, Default)]
 pub struct Oracles {
-    /// When a node asked last that was answered as heard, in milliseconds.
-    pub seen: BTreeMap<String, u64>,
+    pub heard: Heard,
+    /// What was so when a commit began that hung since.
+    pub then: Option<(u64, Heard)>,
     views: BTreeMap<(String, u128, u64), Vec<u8>>,
     ever: BTreeSet<(Space, String)>,
     placed: BTreeSet<(String, String)>,
@@ -85,7 +95,7 @@ impl Oracles {
     pub fn put_back(&mut self, values: &Values) {
         self.forgotten.extend(self.since_backup.clone());
         self.ordered = self.ordered_then.clone();
-        self.seen.clear();
+        self.heard = Heard::default();
         for removed in self.removed.keys() {
             for (volume, entry) in all(values, Space::Volumes) {
                 let view = view(values, volume).expect("each has one");
@@ -297,8 +307,20 @@ impl Oracles {
         }
     }
 
+    /// Who is called dead has sent nothing for a while that was received.
+    fn must_be_dead(&self, node: &str, now: u64, what: &str) -> Result<(), Violation> {
+        let (then, heard) =
+            self.then.as_ref().map_or((now, &self.heard), |(at, heard)| (*at, heard));
+        if heard.signs.lives(node, then) {
+            return Err(("lives", format!("{what}, and node {node} never stopped sending")));
+        }
+        self.must_be_silent(node, now, what)
+    }
+
     fn must_be_silent(&self, node: &str, now: u64, what: &str) -> Result<(), Violation> {
-        match self.seen.get(node) {
+        let (now, heard) =
+            self.then.as_ref().map_or((now, &self.heard), |(at, heard)| (*at, heard));
+        match heard.seen.get(node) {
             Some(seen) if now.saturating_sub(*seen) < MIN_SILENCE => {
                 let ago = now - seen;
                 Err(("deaths", format!("{what}, and node {node} was heard {ago} ms ago")))
@@ -324,7 +346,7 @@ impl Oracles {
             for primary in old.primaries.iter().filter(|primary| is_gone(primary.id)) {
                 let node = primary.id.node.to_string();
                 if Some(node.as_str()) != by {
-                    self.must_be_silent(&node, now, "its primary was dropped")?;
+                    self.must_be_dead(&node, now, "its primary was dropped")?;
                     self.count("primaries of dead nodes dropped");
                 }
             }
@@ -333,7 +355,7 @@ impl Oracles {
         for (volume, entry) in all(before, Space::Drafts).filter(|_| is_swept) {
             let maker: Maker = json(entry);
             if get(after, Space::Drafts, volume).is_none() && is_alive_maker(before, &maker) {
-                self.must_be_silent(&maker.node, now, "its draft was given up")?;
+                self.must_be_dead(&maker.node, now, "its draft was given up")?;
                 self.count("drafts of dead nodes given up");
             }
         }

@@ -29,6 +29,8 @@ pub enum Sabotage {
     Revision,
     /// Whether nodes were removed that an older store does not know to have been.
     Removals,
+    /// A request that waits for a thread is not known to have come.
+    Arrivals,
     /// A commit is called done that was not.
     FalseAnswer,
     /// Half of the writes of a commit happen.
@@ -82,6 +84,9 @@ pub struct Faults {
     pub lost_request: u64,
     pub delayed: u64,
     pub compacted: u64,
+    /// A commit takes up to half a minute, and all others wait for it. Where one coordinator has
+    /// the store alone.
+    pub hangs: u64,
     /// A request waits in a socket that its coordinator does not read for long.
     pub held: u64,
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use evenkeel_coordinator::liveness::Liveness;
+use evenkeel_coordinator::liveness::{Arrivals, Liveness};
 use evenkeel_coordinator::{FoundingError, Identity, Memory, Moment, StoreError, Task, found, run};
 use evenkeel_core::{CoordinatorId, NodeId};
 
@@ -43,6 +43,7 @@ struct Inner {
     store: RedbStore,
     id: CoordinatorId,
     memory: Mutex<Memory>,
+    arrivals: Arrivals,
     /// Held while it is stored who was silent.
     saving: Mutex<()>,
     began: Instant,
@@ -78,6 +79,7 @@ impl Embedded {
         let now = Moment { steady: Duration::ZERO, unix: unix_seconds() };
         let liveness = Liveness::new(expiry, false, now, known);
         let identity = Identity { id: cluster.id, here, is_shared: false };
+        let arrivals = liveness.arrivals().clone();
         let memory = Mutex::new(Memory::new(identity, cluster.name, liveness));
         let threads = Threads::start().map_err(EmbeddedError::Threads)?;
         let (id, saving) = (cluster.id, Mutex::default());
@@ -85,6 +87,7 @@ impl Embedded {
             store,
             id,
             memory,
+            arrivals,
             saving,
             began: Instant::now(),
             #[cfg(test)]
@@ -134,23 +137,33 @@ impl Embedded {
     /// Questions that change nothing are answered to all.
     ///
     /// # Errors
-    /// If the database reports an error.
-    fn handle(&self, caller: &Caller, request: Request) -> Result<Answer, StoreError> {
-        let is_sign_of_life = is_sign_of_life(&request);
-        self.inner.work(Task::from(caller.clone(), request), is_sign_of_life)
-    }
-
-    /// The same, by a thread of the coordinator's own.
-    ///
-    /// # Errors
     /// If too many requests wait for the database. The inner error: if that reports one.
     pub async fn asked(
         &self,
         caller: Caller,
         request: Request,
     ) -> Result<Result<Answer, StoreError>, ThreadError> {
-        let (this, is_question) = (self.clone(), is_question(&request));
-        self.inner.threads.run(is_question, move || this.handle(&caller, request)).await
+        let kind = (is_question(&request), is_sign_of_life(&request));
+        self.queue(kind, Task::from(caller, request)).await
+    }
+
+    /// Does a task by a thread of the coordinator's own. It has come, however long it waits for
+    /// one.
+    async fn queue(
+        &self,
+        (is_question, is_sign_of_life): (bool, bool),
+        task: Task,
+    ) -> Result<Result<Answer, StoreError>, ThreadError> {
+        let this = self.clone();
+        let task = task.arrived(&self.inner.arrivals, self.inner.now());
+        self.inner.threads.run(is_question, move || this.inner.work(task, is_sign_of_life)).await
+    }
+
+    /// As [`Self::asked`]; blocks on the disk.
+    #[cfg(test)]
+    fn handle(&self, caller: &Caller, request: Request) -> Result<Answer, StoreError> {
+        let is_sign_of_life = is_sign_of_life(&request);
+        self.inner.work(Task::from(caller.clone(), request), is_sign_of_life)
     }
 }
 
@@ -206,10 +219,9 @@ impl Inner {
 
 impl Coordinator for Embedded {
     fn call(&self, request: Request) -> CallFuture<'_> {
-        let this = self.clone();
         Box::pin(async move {
-            let is_question = is_question(&request);
-            let answer = self.inner.threads.run(is_question, move || this.answer(request)).await;
+            let kind = (is_question(&request), is_sign_of_life(&request));
+            let answer = self.queue(kind, Task::here(request)).await;
             let answer = answer.map_err(|e| CallError::Unreachable(e.to_string()))?;
             answer.map_err(|error| match error.is_refusal() {
                 true => CallError::Refused(error.to_string()),

@@ -17,7 +17,7 @@ impl Bench {
     fn each(&mut self, seconds: u64, what: impl Fn(&mut Listening)) {
         for _ in 0..seconds {
             self.now += 1;
-            self.clock.advance(Duration::from_secs(self.now));
+            self.clock.advance(Duration::from_secs(self.now), None);
             what(&mut self.clock);
         }
     }
@@ -127,4 +127,17 @@ fn it_stood_still_where_nothing_was_read_for_long_and_not_where_only_commits_fai
     bench.each(60, Listening::store_failed);
     bench.clock.store_answered();
     assert_eq!(bench.clock.resumed(), Some(Duration::from_secs(bench.now)));
+}
+
+#[test]
+fn nothing_counts_after_somebody_has_waited_for_too_long() {
+    let mut bench = Bench::new();
+    bench.each(5, nothing);
+    let seconds = Duration::from_secs;
+    for now in 6..60 {
+        bench.clock.advance(seconds(now), Some(seconds(8)));
+    }
+    assert_eq!(bench.listened(), 8);
+    bench.clock.advance(seconds(61), None);
+    assert_eq!(bench.listened(), 10, "between two looks at most 2 s count");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use redb::{BackendError, StorageBackend};
 
@@ -20,7 +20,7 @@ pub enum Fails {
 
 /// A file on that disk; its clones are the same file.
 #[derive(Debug, Clone, Default)]
-pub struct Disk(Arc<Mutex<File>>);
+pub struct Disk(Arc<Mutex<File>>, Arc<Condvar>);
 
 #[derive(Debug, Clone, Default)]
 struct File {
@@ -38,6 +38,10 @@ struct File {
     takes_no_change: bool,
     /// Another process has the lock of the file.
     is_locked: bool,
+    /// A sync waits until this is over.
+    hangs: bool,
+    /// How many syncs wait for that.
+    hanging: usize,
     /// How many calls have changed something, or may have.
     changes: u64,
 }
@@ -83,6 +87,23 @@ impl Disk {
         (file.full_at, file.takes_no_change) = (None, false);
     }
 
+    /// From now on no sync returns; what is there can be read.
+    pub fn hang(&self) {
+        self.lock().hangs = true;
+    }
+
+    /// Waits until a sync hangs.
+    pub fn wait_for_a_sync(&self) {
+        let file = self.1.wait_while(self.lock(), |file| file.hanging == 0);
+        drop(file.unwrap());
+    }
+
+    /// All syncs return that have waited for it.
+    pub fn go_on(&self) {
+        self.lock().hangs = false;
+        self.1.notify_all();
+    }
+
     /// Another process takes the lock of the file.
     pub fn take_lock(&self) {
         self.lock().is_locked = true;
@@ -97,7 +118,7 @@ impl Disk {
     pub fn after_power_cut(&self) -> Self {
         let durable = self.lock().durable.clone();
         let file = File { cached: durable.clone(), durable, ..File::default() };
-        Self(Arc::new(Mutex::new(file)))
+        Self(Arc::new(Mutex::new(file)), Arc::default())
     }
 }
 
@@ -168,6 +189,10 @@ impl StorageBackend for Disk {
     /// As in Linux, what a sync could not write is not dirty any more, and stays in the cache.
     fn sync_data(&self) -> io::Result<()> {
         let mut file = self.lock();
+        file.hanging += 1;
+        self.1.notify_all();
+        file = self.1.wait_while(file, |file| file.hangs).unwrap();
+        file.hanging -= 1;
         let failure = file.failure();
         let pages: Vec<_> = std::mem::take(&mut file.dirty).into_iter().collect();
         match failure {

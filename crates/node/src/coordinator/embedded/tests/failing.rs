@@ -210,6 +210,50 @@ fn a_node_that_was_started_again_does_not_die_while_commits_fail() {
     assert!(matches!(register(), Ok(Answer::Registered { .. })));
 }
 
+/// All that changes something waits for a sync that takes half a minute; the rest is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_started_again_does_not_die_while_a_commit_hangs() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    let mut beta = Beta::new();
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    assert!(beta.speak(&coordinator));
+    let takeover = taken_over(&coordinator);
+    disk.hang();
+    let asked = |request: Request| {
+        let coordinator = coordinator.clone();
+        tokio::spawn(async move { coordinator.call(request).await })
+    };
+    let drafts: Vec<_> = (7..17)
+        .map(|number| {
+            let (node, volume) = (ALPHA.to_string(), VolumeId(number).to_string());
+            asked(Request::Draft { node, incarnation: 1, volume })
+        })
+        .collect();
+    let waiting = disk.clone();
+    tokio::task::spawn_blocking(move || waiting.wait_for_a_sync()).await.unwrap();
+    let start = StartId { counter: 2, incarnation: Incarnation(2) };
+    let caller = Caller { start: Some(start), ..beta.caller.clone() };
+    let record = NodeRecord { counter: 2, incarnation: 2, ..node(BETA, "beta") };
+    let register = Request::Register(follows_1(record));
+    let mut registered = Box::pin(coordinator.asked(caller, register));
+    let short = tokio::time::timeout(Duration::from_millis(20), &mut registered).await;
+    assert!(short.is_err(), "it does not wait");
+    for _ in 0..=EXPIRY.as_secs() / LOOK {
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+        coordinator.answer(Request::Nodes).unwrap();
+    }
+    let Answer::Nodes(nodes) = coordinator.answer(Request::Nodes).unwrap() else { panic!() };
+    assert!(nodes.iter().all(|member| member.may_live), "{nodes:?}");
+    disk.go_on();
+    let swapped = swap(&coordinator, ALPHA, &takeover);
+    assert!(matches!(swapped, Answer::NotExpired { .. }), "it waits all the time: {swapped:?}");
+    assert!(matches!(registered.await, Ok(Ok(Answer::Registered { .. }))));
+    for draft in drafts {
+        assert!(matches!(draft.await.unwrap(), Ok(Answer::Done)));
+    }
+}
+
 /// The present start of a node is known from what it sent before.
 #[test]
 fn who_speaks_while_nothing_can_be_read_is_heard() {
