@@ -8,10 +8,11 @@
 //!
 //! After an error of its disk `redb` refuses all that comes after. So the database is [closed and
 //! opened anew](opening) before its next use: a disk that was full for a while stops nothing for
-//! longer.
+//! longer. [Marks](marks) tell whether what is found then is the same database.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_coordinator::Store;
@@ -22,8 +23,10 @@ use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
 };
 
+use self::marks::Marks;
 use self::opening::{DatabaseFile, Opened, Opening};
 
+mod marks;
 mod opening;
 
 type Stored<T> = Result<T, StoreError>;
@@ -64,6 +67,7 @@ const fn table(space: Space) -> Table {
 /// The database.
 pub(super) struct RedbStore {
     opened: Opened,
+    marks: Arc<Marks>,
     changes: AtomicU64,
 }
 
@@ -91,10 +95,18 @@ impl RedbStore {
         pause: Duration,
         backend: impl Fn(Opening) -> std::io::Result<B> + Send + Sync + 'static,
     ) -> Stored<Self> {
-        let open = move |opening| opening::database(backend(opening)?, opening);
+        let marks = Arc::new(Marks::default());
+        let written = marks.clone();
+        let open = move |opening| {
+            let database = opening::database(backend(opening)?, opening)?;
+            if opening == Opening::Again {
+                written.check(&database)?;
+            }
+            Ok(database)
+        };
         let opened = Opened::new(pause, open)?;
-        opened.with(make_tables)?;
-        Ok(Self { opened, changes: AtomicU64::new(1) })
+        opened.with(|database| make_tables(database, &marks))?;
+        Ok(Self { opened, marks, changes: AtomicU64::new(1) })
     }
 
     /// It is opened anew before its next use, as after an error.
@@ -103,7 +115,7 @@ impl RedbStore {
     }
 }
 
-fn make_tables(database: &Database) -> Stored<()> {
+fn make_tables(database: &Database, marks: &Marks) -> Stored<()> {
     let transaction = db(database.begin_write())?;
     for space in Space::ALL {
         match table(space) {
@@ -112,7 +124,10 @@ fn make_tables(database: &Database) -> Stored<()> {
             Table::Number(table) => drop(db(transaction.open_table(table))?),
         }
     }
-    db(transaction.commit())
+    let mark = marks.begin(&transaction)?;
+    db(transaction.commit())?;
+    marks.committed(mark);
+    Ok(())
 }
 
 fn entry(value: &[u8]) -> Entry {
@@ -205,7 +220,7 @@ fn delete(transaction: &WriteTransaction, key: &Key) -> Stored<()> {
     Ok(())
 }
 
-fn try_commit(database: &Database, commit: &Commit) -> Stored<Outcome> {
+fn try_commit(database: &Database, commit: &Commit, marks: &Marks) -> Stored<Outcome> {
     let transaction = db(database.begin_write())?;
     for guard in &commit.guards {
         if !holds(&transaction, guard)? {
@@ -219,8 +234,10 @@ fn try_commit(database: &Database, commit: &Commit) -> Stored<Outcome> {
             None => delete(&transaction, &write.key)?,
         }
     }
+    let mark = commit.is_news().then(|| marks.begin(&transaction)).transpose()?;
     // All of it may have reached the disk before the error.
     db(transaction.commit()).map_err(|error| StoreError::InDoubt(error.to_string()))?;
+    mark.into_iter().for_each(|mark| marks.committed(mark));
     Ok(Outcome::Committed)
 }
 
@@ -238,7 +255,7 @@ impl Store for RedbStore {
     }
 
     fn commit(&self, commit: &Commit) -> Stored<Outcome> {
-        let outcome = self.opened.with(|database| try_commit(database, commit));
+        let outcome = self.opened.with(|database| try_commit(database, commit, &self.marks));
         let may_be_done = matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::InDoubt(_)));
         if may_be_done && commit.is_news() {
             self.changes.fetch_add(1, Ordering::Relaxed);

@@ -104,6 +104,17 @@ impl Disk {
         self.1.notify_all();
     }
 
+    /// Somebody copies another file over this one.
+    pub fn copy_over(&self, other: &Self) {
+        let (cached, durable) = {
+            let other = other.lock();
+            (other.cached.clone(), other.durable.clone())
+        };
+        let mut file = self.lock();
+        file.dirty.clear();
+        (file.cached, file.durable) = (cached, durable);
+    }
+
     /// Another process takes the lock of the file.
     pub fn take_lock(&self) {
         self.lock().is_locked = true;

@@ -161,10 +161,10 @@ fn unusable(error: &DatabaseError) -> StoreError {
     StoreError::Unusable(format!("the coordinator's database: {error}; {advice}"))
 }
 
-/// What is at the path is not what was opened there first.
+/// What is at the path is not what was opened there first, or does not hold what was written there.
 #[derive(Debug, thiserror::Error)]
 #[error("its file was replaced by another one while the daemon had it open")]
-struct Replaced;
+pub(super) struct Replaced;
 
 fn is_replaced(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Replaced>())

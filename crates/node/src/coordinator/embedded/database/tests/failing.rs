@@ -147,6 +147,47 @@ fn a_file_that_was_put_in_its_place_is_not_adopted() {
     assert_eq!(found(&open(dir.path())), "2");
 }
 
+/// Its device and inode are the same then.
+#[test]
+fn a_backup_that_was_copied_over_the_file_is_not_adopted() {
+    let disk = Disk::default();
+    let store = on(&disk);
+    set(&store, "1").unwrap();
+    let backup = disk.after_power_cut();
+    set(&store, "2").unwrap();
+    disk.fail_after(0, Fails::Whole);
+    set(&store, "3").unwrap_err();
+    disk.copy_over(&backup);
+    for _ in 0..2 {
+        let Err(error) = store.snapshot() else { panic!("an older database was adopted") };
+        let why = error.to_string();
+        assert!(why.contains("replaced") && why.contains("restart"), "{why}");
+        store.open_anew();
+    }
+    drop(store);
+    assert_eq!(found(&on(&disk)), "1");
+}
+
+/// What changes only for how long nodes were silent is the same database.
+#[test]
+fn what_this_daemon_has_written_last_is_adopted_whatever_has_failed() {
+    for calls in 0..32 {
+        let disk = Disk::default();
+        let store = on(&disk);
+        for number in 0..3 {
+            disk.fail_after(calls, Fails::Half);
+            let _ = set(&store, &number.to_string());
+            let _ = store.commit(&Commit {
+                guards: vec![],
+                writes: vec![write(Space::Silent, "a", Some("3000"))],
+            });
+            disk.heal();
+            store.open_anew();
+            assert!(store.snapshot().is_ok(), "call {calls}");
+        }
+    }
+}
+
 /// It would be written over while that process writes.
 #[test]
 fn a_file_that_another_process_has_open_is_not_written() {
