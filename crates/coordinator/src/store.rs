@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::RwLock;
 
 /// Most guards, and most writes, of one commit: etcd takes 128 of each.
 pub const MAX_OPERATIONS: usize = 128;
@@ -267,4 +268,10 @@ pub trait Store {
 
     /// A number that changes with each change that [nodes are told of](Space::is_told).
     fn changes(&self) -> u64;
+
+    /// Taken by one task alone that others overtake all the time, and else by each for a commit.
+    /// `None`: others commit whom this would not stop.
+    fn turns(&self) -> Option<&RwLock<()>> {
+        None
+    }
 }

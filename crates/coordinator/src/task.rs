@@ -13,6 +13,9 @@ use crate::{Answer, Caller, RemovedNode, Request};
 /// How often a task begins anew because others have changed what it read. Each time somebody else
 /// got further.
 const MAX_ATTEMPTS: u32 = 32;
+/// After so many of these the others wait for it, where they can be made to: who changes something
+/// without a pause could keep another one from it for ever.
+const MAX_OVERTAKEN: u32 = 8;
 /// How often one whose commit is in doubt does. A disk that stays full leaves each in doubt, and
 /// whoever asks can ask again.
 const MAX_DOUBTS: u32 = 3;
@@ -282,7 +285,8 @@ pub fn run<S: Store>(
     mut task: Task,
 ) -> Result<Answer, StoreError> {
     let lock = || memory.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut snapshot = None;
+    let turns = store.turns();
+    let (mut snapshot, mut alone) = (None, None);
     loop {
         let step = task.next(&mut lock(), now(), store.changes());
         match step {
@@ -297,8 +301,16 @@ pub fn run<S: Store>(
             }
             TaskStep::Commit(commit) => {
                 snapshot = None;
+                let beside = turns.filter(|_| alone.is_none());
+                let beside =
+                    beside.map(|turns| turns.read().unwrap_or_else(PoisonError::into_inner));
                 let outcome = store.commit(&commit);
+                drop(beside);
                 task.committed(&mut lock(), now(), outcome);
+                if alone.is_none() && task.attempts >= MAX_OVERTAKEN {
+                    alone =
+                        turns.map(|turns| turns.write().unwrap_or_else(PoisonError::into_inner));
+                }
             }
             TaskStep::Answer(answer) => return answer,
         }

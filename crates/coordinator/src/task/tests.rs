@@ -1,6 +1,8 @@
 //! Tasks over a store whose commits hang or fail as a test wants; the clock is the test's.
 
 use std::collections::BTreeMap;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_core::{CoordinatorId, Incarnation, NodeId};
@@ -323,4 +325,76 @@ fn who_is_refused_is_not_heard() {
         assert!(matches!(refused, Ok(Answer::Superseded { .. })), "{refused:?}");
     }
     assert!(!bench.may_live(BETA));
+}
+
+/// A store of which a member changes a volume before each commit, if it does not have to wait.
+struct Hurried {
+    stored: Mutex<Stored>,
+    turns: RwLock<()>,
+    changes: AtomicU64,
+}
+
+impl Store for Hurried {
+    type Snapshot = Stored;
+
+    fn snapshot(&self) -> Result<Stored, StoreError> {
+        Ok(self.stored.lock().unwrap().clone())
+    }
+
+    fn read(&self, snapshot: &mut Stored, range: &Range) -> Result<Entries, StoreError> {
+        Ok(read(snapshot, range))
+    }
+
+    fn commit(&self, commit: &Commit) -> Result<Outcome, StoreError> {
+        let stored = &mut *self.stored.lock().unwrap();
+        if self.turns.try_read().is_ok() {
+            let number = self.changes.fetch_add(1, Ordering::Relaxed);
+            let record = crate::VolumeRecord { revision: number, ..record() };
+            let value = serde_json::to_vec(&record).unwrap();
+            stored.insert(Key::new(Space::Volumes, &record.id), value);
+        }
+        Ok(apply(stored, commit))
+    }
+
+    fn changes(&self) -> u64 {
+        1
+    }
+
+    fn turns(&self) -> Option<&RwLock<()>> {
+        Some(&self.turns)
+    }
+}
+
+fn record() -> crate::VolumeRecord {
+    crate::VolumeRecord {
+        id: evenkeel_core::VolumeId(7).to_string(),
+        name: "web".into(),
+        no_data: crate::NoData::Error,
+        replicas: Vec::new(),
+        stopped: false,
+        checksums: true,
+        used_on: None,
+        wanted_on: crate::WantedOn::default(),
+        verified: None,
+        revision: 0,
+        lost: Vec::new(),
+    }
+}
+
+/// Else it could keep others from all that reads many volumes: from its own removal.
+#[test]
+fn a_member_that_changes_something_without_a_pause_keeps_nobody_from_its_removal() {
+    let bench = Bench::new();
+    let (stored, turns) = (Mutex::new(bench.stored), RwLock::default());
+    let store = Hurried { stored, turns, changes: AtomicU64::new(1) };
+    let memory = Mutex::new(bench.memory);
+    let now = Moment { steady: Duration::from_secs(1), unix: 1 };
+    let remove = || {
+        let request = Request::RemoveNode { node: BETA.to_string(), incarnation: Some(1) };
+        run(&store, &memory, || now, Task::here(request))
+    };
+    assert!(matches!(remove(), Ok(Answer::Done)), "it is kept from it");
+    let others = store.changes.load(Ordering::Relaxed);
+    assert!(others > 1, "nobody was in its way");
+    assert!(store.turns.try_write().is_ok(), "others wait still");
 }

@@ -12,7 +12,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use evenkeel_coordinator::Store;
@@ -69,6 +69,7 @@ pub(super) struct RedbStore {
     opened: Opened,
     marks: Arc<Marks>,
     changes: AtomicU64,
+    turns: RwLock<()>,
 }
 
 /// A moment of the database, as long as it stays open.
@@ -106,7 +107,7 @@ impl RedbStore {
         };
         let opened = Opened::new(pause, open)?;
         opened.with(|database| make_tables(database, &marks))?;
-        Ok(Self { opened, marks, changes: AtomicU64::new(1) })
+        Ok(Self { opened, marks, changes: AtomicU64::new(1), turns: RwLock::default() })
     }
 
     /// It is opened anew before its next use, as after an error.
@@ -265,6 +266,10 @@ impl Store for RedbStore {
 
     fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
+    }
+
+    fn turns(&self) -> Option<&RwLock<()>> {
+        Some(&self.turns)
     }
 }
 
