@@ -21,6 +21,7 @@ mod names;
 mod operations;
 mod records;
 mod removed;
+mod repeated;
 pub mod starts;
 pub mod store;
 mod task;
@@ -39,6 +40,7 @@ pub use records::{
     Registration, StoredVolume, VolumeRecord,
 };
 pub use removed::RemovedNode;
+pub use repeated::Repeated;
 pub use store::{Store, StoreError};
 pub use task::{Task, TaskStep, run};
 pub use view_text::{ViewText, from_hex, to_hex};

@@ -10,6 +10,7 @@ use evenkeel_core::{CoordinatorId, NodeId};
 
 use crate::liveness::{Entry, Liveness, Saving};
 use crate::moment::Moment;
+use crate::repeated::Repeated;
 use crate::{Caller, StartId};
 
 /// For so long the coordinator reports another start in a node's name to that node.
@@ -38,6 +39,9 @@ pub struct Memory {
     pub cluster: String,
     /// How long each node has been silent.
     pub liveness: Liveness,
+    /// That a commit is in doubt, and that a heartbeat could not be stored.
+    pub(crate) doubts: Repeated,
+    pub(crate) unsaved: Repeated,
     /// When a start that is not the present one asked first, by its incarnation.
     waiting: BTreeMap<u64, Duration>,
     /// Which the present start of a node was when it spoke last, and from where it did.
@@ -92,8 +96,8 @@ impl Memory {
     /// That of a coordinator that starts.
     #[must_use]
     pub fn new(identity: Identity, cluster: String, liveness: Liveness) -> Self {
-        let (waiting, speakers, others) = Default::default();
-        Self { identity, cluster, liveness, waiting, speakers, others }
+        let (doubts, unsaved, waiting, speakers, others) = Default::default();
+        Self { identity, cluster, liveness, doubts, unsaved, waiting, speakers, others }
     }
 
     pub(crate) const fn is_alone(&self) -> bool {

@@ -219,7 +219,9 @@ impl Task {
             Ok(Outcome::Conflict(range)) => self.again(&range),
             // It may have been done: whoever begins anew finds that.
             Err(StoreError::InDoubt(why)) if self.doubts < MAX_DOUBTS => {
-                tracing::warn!(why, "a change of the coordinator's state is in doubt");
+                if memory.doubts.is_news(now.steady) {
+                    tracing::warn!(why, "a change of the coordinator's state is in doubt");
+                }
                 self.doubts += 1;
                 self.known = Known::default();
             }
@@ -252,7 +254,7 @@ impl Task {
         let is_known = |note: &Note| matches!(note, Note::Seen(_) | Note::Speaks { .. });
         notes.into_iter().filter(is_known).for_each(|note| memory.remember(note, now));
         let answer = answer.filter(|answer| matches!(answer, Answer::Heard { .. }));
-        if answer.is_some() {
+        if answer.is_some() && memory.unsaved.is_news(now.steady) {
             tracing::warn!(%error, "cannot store which nodes are silent: a restart begins their wait anew");
         }
         self.done = Some(answer.ok_or(error));

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use evenkeel_coordinator::liveness::{Arrivals, Liveness};
-use evenkeel_coordinator::{FoundingError, Identity, Memory, Moment, StoreError, Task, found, run};
+use evenkeel_coordinator::{
+    FoundingError, Identity, Memory, Moment, Repeated, StoreError, Task, found, run,
+};
 use evenkeel_core::{CoordinatorId, NodeId};
 
 use super::{Answer, CallError, CallFuture, Caller, Coordinator, RemovedNode, Request};
@@ -44,8 +46,8 @@ struct Inner {
     id: CoordinatorId,
     memory: Mutex<Memory>,
     arrivals: Arrivals,
-    /// Held while it is stored who was silent.
-    saving: Mutex<()>,
+    /// Held while it is stored who was silent; and how often that has failed.
+    saving: Mutex<Repeated>,
     began: Instant,
     /// Seconds by which a test has moved the clock.
     #[cfg(test)]
@@ -184,13 +186,14 @@ impl Inner {
     /// Stores who was silent, if that is due: a heartbeat of its own node comes each second, or a
     /// registration while those are in vain. Of all that find it due one waits for the disk.
     fn tick(&self) {
-        let _alone = match self.saving.try_lock() {
+        let mut failures = match self.saving.try_lock() {
             Err(TryLockError::WouldBlock) => return,
             Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
             Ok(alone) => alone,
         };
         if self.is_tick_due()
             && let Err(error) = self.run(Task::tick())
+            && failures.is_news(self.now().steady)
         {
             tracing::warn!(%error, "cannot save which nodes are silent: a restart begins their wait anew");
         }

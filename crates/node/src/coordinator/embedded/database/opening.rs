@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use evenkeel_coordinator::StoreError;
+use evenkeel_coordinator::{Repeated, StoreError};
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, StorageBackend, StorageError};
 use rustix::fs::{Mode, OFlags};
@@ -43,6 +43,15 @@ pub(super) struct Opened {
     has_failed: AtomicBool,
     /// How often it was opened.
     openings: AtomicU64,
+    log: Mutex<Log>,
+}
+
+/// What the log tells of errors.
+struct Log {
+    began: Instant,
+    failures: Repeated,
+    /// Whether the last one was told.
+    is_told: bool,
 }
 
 struct State {
@@ -66,6 +75,11 @@ impl Opened {
             pause,
             has_failed: AtomicBool::new(false),
             openings: AtomicU64::new(1),
+            log: Mutex::new(Log {
+                began: Instant::now(),
+                failures: Repeated::default(),
+                is_told: false,
+            }),
         })
     }
 
@@ -112,7 +126,11 @@ impl Opened {
         if let Err(error @ (StoreError::Unusable(_) | StoreError::InDoubt(_))) = done
             && !self.has_failed.swap(true, Ordering::AcqRel)
         {
-            tracing::warn!(%error, "the coordinator's database failed: it is opened anew");
+            let log = &mut *self.log.lock().unwrap_or_else(PoisonError::into_inner);
+            log.is_told = log.failures.is_news(log.began.elapsed());
+            if log.is_told {
+                tracing::warn!(%error, "the coordinator's database failed: it is opened anew");
+            }
         }
     }
 
@@ -137,7 +155,9 @@ impl Opened {
         state.database = Some(opened.map_err(|error| unusable(&error))?);
         self.openings.fetch_add(1, Ordering::AcqRel);
         self.has_failed.store(false, Ordering::Release);
-        tracing::info!("the coordinator's database is open again");
+        if self.log.lock().unwrap_or_else(PoisonError::into_inner).is_told {
+            tracing::info!("the coordinator's database is open again");
+        }
         Ok(())
     }
 }
