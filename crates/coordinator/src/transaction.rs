@@ -277,7 +277,7 @@ impl<'a> Transaction<'a> {
             self.writes.into_iter().map(|(key, value)| Write { key, value }).collect();
         let operations = guards.len().max(writes.len());
         if operations > MAX_OPERATIONS || bytes > MAX_BYTES {
-            return Err(StoreError::Content(format!(
+            return Err(StoreError::Refused(format!(
                 "too much for one change: {operations} keys, {bytes} bytes"
             )));
         }

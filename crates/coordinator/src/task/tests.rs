@@ -398,3 +398,13 @@ fn a_member_that_changes_something_without_a_pause_keeps_nobody_from_its_removal
     assert!(others > 1, "nobody was in its way");
     assert!(store.turns.try_write().is_ok(), "others wait still");
 }
+
+/// Whoever took it for a failure would ask for the same for ever.
+#[test]
+fn what_is_more_than_one_commit_takes_is_refused() {
+    let mut bench = Bench::new();
+    let name = "x".repeat(crate::store::MAX_BYTES + 1);
+    let answer = bench.ask(Task::here(Request::Rename { name, replaces: None }));
+    let refused = answer.unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+}
