@@ -132,7 +132,9 @@ impl Embedded {
     /// If the database reports an error.
     pub fn answer(&self, request: Request) -> Result<Answer, StoreError> {
         let is_sign_of_life = is_sign_of_life(&request);
-        self.inner.work(Task::here(request), is_sign_of_life)
+        let answer = self.inner.run(Task::here(request));
+        self.inner.after(is_sign_of_life);
+        answer
     }
 
     /// Answers a request of another node, if the start that sends it is its node's present one.
@@ -156,16 +158,19 @@ impl Embedded {
         (is_question, is_sign_of_life): (bool, bool),
         task: Task,
     ) -> Result<Result<Answer, StoreError>, ThreadError> {
-        let this = self.clone();
-        let task = task.arrived(&self.inner.arrivals, self.inner.now());
-        self.inner.threads.run(is_question, move || this.inner.work(task, is_sign_of_life)).await
+        let (inner, beside) = (self.inner.clone(), self.inner.clone());
+        let task = task.arrived(&inner.arrivals, inner.now());
+        let after = move || beside.after(is_sign_of_life);
+        self.inner.threads.run(is_question, move || inner.run(task), after).await
     }
 
     /// As [`Self::asked`]; blocks on the disk.
     #[cfg(test)]
     fn handle(&self, caller: &Caller, request: Request) -> Result<Answer, StoreError> {
         let is_sign_of_life = is_sign_of_life(&request);
-        self.inner.work(Task::from(caller.clone(), request), is_sign_of_life)
+        let answer = self.inner.run(Task::from(caller.clone(), request));
+        self.inner.after(is_sign_of_life);
+        answer
     }
 }
 
@@ -175,16 +180,15 @@ const fn is_sign_of_life(request: &Request) -> bool {
 }
 
 impl Inner {
-    fn work(&self, task: Task, is_sign_of_life: bool) -> Result<Answer, StoreError> {
-        let answer = self.run(task);
+    /// Stores who was silent, if that is due, once a sign of life is answered: a heartbeat of its
+    /// own node comes each second, or a registration while those are in vain. Who has sent it waits
+    /// for no disk, and goes on sending. Of all that find it due one waits.
+    fn after(&self, is_sign_of_life: bool) {
         if is_sign_of_life {
             self.tick();
         }
-        answer
     }
 
-    /// Stores who was silent, if that is due: a heartbeat of its own node comes each second, or a
-    /// registration while those are in vain. Of all that find it due one waits for the disk.
     fn tick(&self) {
         let mut failures = match self.saving.try_lock() {
             Err(TryLockError::WouldBlock) => return,

@@ -48,7 +48,8 @@ impl Threads {
         Ok(Self { questions: start("questions")?, changes: start("changes")? })
     }
 
-    /// Runs this, as soon as a thread for such requests is free.
+    /// Runs this, as soon as a thread for such requests is free, and once that is answered also
+    /// what comes after it.
     ///
     /// # Errors
     /// If too many requests wait, or it panicked.
@@ -56,9 +57,13 @@ impl Threads {
         &self,
         is_question: bool,
         work: impl FnOnce() -> T + Send + 'static,
+        after: impl FnOnce() + Send + 'static,
     ) -> Result<T, ThreadError> {
         let (sender, answer) = oneshot::channel();
-        let job = Box::new(move || drop(sender.send(work())));
+        let job = Box::new(move || {
+            drop(sender.send(work()));
+            after();
+        });
         let queue = if is_question { &self.questions } else { &self.changes };
         queue.try_send(job).map_err(|_| ThreadError::Full)?;
         answer.await.map_err(|_| ThreadError::CutOff)

@@ -254,6 +254,25 @@ async fn a_node_that_was_started_again_does_not_die_while_a_commit_hangs() {
     }
 }
 
+/// Else its node would send no other, and so be silent itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_heard_does_not_wait_until_it_is_stored_who_is_silent() {
+    let disk = Disk::default();
+    let coordinator = on(&disk);
+    assert!(Beta::new().speak(&coordinator));
+    coordinator.answer(Request::Register(node(ALPHA, "alpha").into())).unwrap();
+    disk.hang();
+    for _ in 0..8 {
+        coordinator.inner.ahead.fetch_add(LOOK, Ordering::Relaxed);
+        let beat = coordinator.call(Request::Heartbeat { node: ALPHA.to_string() });
+        let answer = tokio::time::timeout(Duration::from_secs(20), beat).await;
+        assert!(matches!(answer, Ok(Ok(Answer::Heard { .. }))), "{answer:?}");
+    }
+    let waiting = disk.clone();
+    tokio::task::spawn_blocking(move || waiting.wait_for_a_sync()).await.unwrap();
+    disk.go_on();
+}
+
 /// The present start of a node is known from what it sent before.
 #[test]
 fn who_speaks_while_nothing_can_be_read_is_heard() {
