@@ -23,7 +23,7 @@ const COORDINATORS: usize = 3;
 /// In one of so many seeds one coordinator has the store alone, as a database of its node.
 const ALONE: u64 = 4;
 /// The most threads that it has for questions, and as many for changes.
-const MAX_THREADS: u64 = 4;
+const MAX_THREADS: u64 = 2;
 
 /// A process that serves the coordinator.
 struct Server {
@@ -131,7 +131,7 @@ impl Cluster {
         let is_alone = seed % ALONE == ALONE - 1;
         if is_alone {
             // What was sent to its disk is there at once, or never.
-            (faults.hangs, faults.delayed) = (rate(), 0);
+            (faults.hangs, faults.delayed) = (20 + random.below(60), 0);
         }
         let threads = is_alone.then(|| 1 + random.below(MAX_THREADS) as usize);
         let mut cluster = Self {
