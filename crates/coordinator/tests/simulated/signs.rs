@@ -62,10 +62,6 @@ impl Signs {
         }
     }
 
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
     pub fn lives(&self, node: &str, now: u64) -> bool {
         self.0.get(node).is_some_and(|known| known.lives && known.speaks(now))
     }
