@@ -3,11 +3,12 @@
 //!
 //!     serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent|unflushed]
 //!     serve_file clean RUNTIME NAME
+//!     serve_file waits RUNTIME NAME
 //!
 //! Prints the device's path, and serves until a line comes on standard input: then it detaches, or
 //! says why not and goes on. At the end of its input it goes on until it is killed. With `silent`
 //! it answers no request, with `unflushed` no flush once it is attached, and prints `asked` at each
-//! of these.
+//! of these. `waits` fails, with who uses it, if a device that a killed daemon has left is in use.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -45,8 +46,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{cleaned:?}");
             Ok(())
         }
+        ["waits", runtime, name] => {
+            Ok(evenkeel_attach::refuse_waiting(&Place::new(Path::new(runtime)), name)?)
+        }
         _ => Err(
-            "serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent|unflushed] | clean RUNTIME NAME"
+            "serve_file attach RUNTIME NAME FILE [loop|ublk] [resume|silent|unflushed] | clean RUNTIME NAME | waits RUNTIME NAME"
                 .into(),
         ),
     }

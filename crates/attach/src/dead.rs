@@ -82,6 +82,9 @@ pub fn users_of_dead(device: &DeadDevice) -> Result<Option<Vec<User>>, AttachErr
             false => Ok(None),
         };
     }
+    if device.is_replaced() {
+        return Ok(None);
+    }
     users_of(device.path()).map(|users| Some(users).filter(|users| !users.is_empty()))
 }
 

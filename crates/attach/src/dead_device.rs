@@ -38,8 +38,7 @@ impl DeadDevice {
     /// The one that has this path now.
     #[must_use]
     pub fn now(path: &Path) -> Self {
-        let number = loop_device::number_of(path);
-        Self::counted(path, number.and_then(loop_device::shown_sequence))
+        Self::counted(path, shown(path))
     }
 
     /// A loop device that had a volume's file.
@@ -59,6 +58,12 @@ impl DeadDevice {
         &self.path
     }
 
+    /// Whether another device than it has its name now, as far as the kernel shows: one that is
+    /// gone, and used still, is shown as none.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.which.as_ref().is_some_and(|which| which.is_over(&boot(), shown(&self.path)))
+    }
+
     /// Whether the loop device with this number is it still. One that is known by its path alone is
     /// so while it has a file such as volumes have.
     pub(crate) fn is_loop(&self, number: u32) -> bool {
@@ -68,6 +73,18 @@ impl DeadDevice {
                 which.boot == boot() && loop_device::shown_sequence(number) == Some(which.sequence)
             })
     }
+}
+
+impl Which {
+    /// Whether it is not what is shown in this boot.
+    fn is_over(&self, boot: &str, shown: Option<u64>) -> bool {
+        self.boot != boot || shown.is_some_and(|sequence| sequence != self.sequence)
+    }
+}
+
+/// What the kernel shows that it has counted of the device with this path.
+fn shown(path: &Path) -> Option<u64> {
+    loop_device::shown_sequence_of(path.file_name()?.to_str()?)
 }
 
 /// Whether a loop device's file, as the kernel shows its path, may be that of a volume.

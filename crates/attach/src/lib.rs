@@ -39,4 +39,4 @@ pub use helper::serve_if_asked;
 pub use in_use::User;
 pub use memory::{Missing, prepare_data_path};
 pub use place::{Kind, Place, Record, list};
-pub use stale::{CleanedUp, Filesystems, clean_up_stale};
+pub use stale::{CleanedUp, Filesystems, clean_up_stale, refuse_waiting};

@@ -216,7 +216,12 @@ impl Bound {
 /// What the kernel counts whenever a disk gets another medium, of a loop device. `None`: it does
 /// not count, before Linux 5.15.
 pub fn shown_sequence(number: u32) -> Option<u64> {
-    fs::read_to_string(format!("/sys/block/loop{number}/diskseq")).ok()?.trim().parse().ok()
+    shown_sequence_of(&format!("loop{number}"))
+}
+
+/// The same of any block device, by its name in the kernel's tables.
+pub fn shown_sequence_of(name: &str) -> Option<u64> {
+    fs::read_to_string(format!("/sys/block/{name}/diskseq")).ok()?.trim().parse().ok()
 }
 
 fn sequence(device: &File) -> io::Result<Option<u64>> {

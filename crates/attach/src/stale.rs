@@ -16,9 +16,10 @@ use crate::dead::{self, StillUsed, mounted_here, users_of};
 use crate::dead_device::DeadDevice;
 use crate::error::AttachError;
 use crate::fuse::mount;
+use crate::hold::while_opened;
 use crate::in_use::User;
 use crate::loop_device;
-use crate::place::{Kind, Place, check_name};
+use crate::place::{Kind, Place, Record, check_name};
 use crate::ublk::control::{self, Control};
 
 /// What to do with filesystems on the device.
@@ -68,6 +69,40 @@ pub fn clean_up_stale(
     Ok(cleaned_up)
 }
 
+/// Refuses what would stop a ublk device of an earlier daemon that somebody uses: its requests wait
+/// for another daemon, and would get errors.
+///
+/// # Errors
+/// [`AttachError::InUse`], or if the kernel does not say who uses it.
+pub fn refuse_waiting(place: &Place, name: &str) -> Result<(), AttachError> {
+    check_name(name)?;
+    while_opened(|| match place.record(name) {
+        Some(record) if record.kind == Kind::Ublk && !record.is_own() => refuse_used(&record),
+        _ => Ok(()),
+    })
+}
+
+fn refuse_used(record: &Record) -> Result<(), AttachError> {
+    let (Some(device), Some(mut control)) = (&record.device, Control::open()) else {
+        return Ok(());
+    };
+    if !is_left(&mut control, device, record.daemon)? {
+        return Ok(());
+    }
+    match users_of(device)? {
+        users if users.is_empty() => Ok(()),
+        users => Err(AttachError::InUse { device: device.clone(), users }),
+    }
+}
+
+/// Whether a ublk device still is the one that this daemon served.
+fn is_left(control: &mut Control, device: &Path, daemon: u32) -> Result<bool, AttachError> {
+    let Some(number) = control::number_of(device) else { return Ok(false) };
+    let action = format!("can't look at {}", device.display());
+    let found = control.device(number).map_err(AttachError::system(action))?;
+    Ok(found.is_some_and(|found| found.server == daemon))
+}
+
 /// Takes away the mount and the loop devices over the file in it.
 fn take_loops(
     place: &Place,
@@ -106,20 +141,19 @@ fn take_ublk(
     let (Some(number), Some(mut control)) = (control::number_of(device), Control::open()) else {
         return Ok(());
     };
-    let action = || format!("can't remove {}", device.display());
-    let found = control.device(number).map_err(AttachError::system(action()))?;
-    if found.is_none_or(|found| found.server != daemon) {
+    if !is_left(&mut control, device, daemon)? {
         return Ok(());
     }
-    // Before it is stopped, because the kernel's tables show no partitions afterwards.
-    let users = users_of(device)?;
+    let action = || format!("can't remove {}", device.display());
+    // Before it is stopped: the kernel shows neither partitions nor which one it was afterwards.
+    let (users, dead) = (users_of(device)?, DeadDevice::now(device));
     control.stop(number).map_err(AttachError::system(action()))?;
     if filesystems == Filesystems::Unmount {
         cleaned_up.unmounted.extend(unmount_all(&users));
     }
     control.delete(number).map_err(AttachError::system(action()))?;
     if !users.is_empty() {
-        cleaned_up.note_users(DeadDevice::counted(device, None), users);
+        cleaned_up.note_users(dead, users);
     }
     cleaned_up.devices.push(device.to_owned());
     Ok(())

@@ -35,3 +35,30 @@ fn the_file_of_a_volume_is_known_whatever_has_become_of_its_directory() {
         assert!(!is_volumes(Path::new(other)), "{other}");
     }
 }
+
+#[test]
+fn a_device_that_has_got_the_name_of_a_dead_one_is_another() {
+    let dead = Which { sequence: 37, boot: BOOT.to_owned() };
+    assert!(!dead.is_over(BOOT, Some(37)), "it is there still");
+    assert!(!dead.is_over(BOOT, None), "it was stopped, and somebody has it open");
+    assert!(dead.is_over(BOOT, Some(38)), "its number was given to a later one");
+    assert!(dead.is_over("another", Some(37)) && dead.is_over("another", None));
+    let by_path = DeadDevice::counted(Path::new("/dev/ublkb0"), None);
+    assert!(!by_path.is_replaced(), "older software has noted no more");
+}
+
+#[test]
+fn a_device_of_any_kind_is_known_by_what_the_kernel_counts() {
+    let names = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let shown = |name: &str| loop_device::shown_sequence_of(name);
+    let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let Some(name) = names.find(|name| !name.starts_with("loop") && shown(name).is_some()) else {
+        eprintln!("skipped: the kernel shows no block device, or does not count them");
+        return;
+    };
+    let path = Path::new("/dev").join(&name);
+    let now = DeadDevice::now(&path);
+    assert!(now.which.is_some() && !now.is_replaced());
+    let before = DeadDevice::counted(&path, shown(&name).map(|sequence| sequence.wrapping_sub(1)));
+    assert!(before.is_replaced());
+}

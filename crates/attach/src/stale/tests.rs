@@ -27,6 +27,27 @@ fn a_name_that_points_nowhere_is_removed_and_another_is_left() {
     }
 }
 
+/// Whoever runs the test serves no ublk device.
+#[test]
+fn nothing_that_waits_is_nothing_to_refuse() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = place(directory.path());
+    refuse_waiting(&place, "a").unwrap();
+    fs::create_dir_all(&place.runtime).unwrap();
+    let record = Record {
+        name: "a".into(),
+        kind: Kind::Ublk,
+        device: Some("/dev/ublkb999".into()),
+        size: 1 << 20,
+        block_size: 512,
+        daemon: 1,
+        began: 1,
+    };
+    place.note(&record).unwrap();
+    refuse_waiting(&place, "a").unwrap();
+    assert!(matches!(refuse_waiting(&place, "../etc"), Err(AttachError::Name(_))));
+}
+
 #[test]
 fn names_are_checked() {
     let directory = tempfile::tempdir().unwrap();

@@ -90,16 +90,46 @@ pub(in crate::volumes) async fn remove_device(
     Ok(())
 }
 
+/// Refuses to give up a volume of which somebody uses a device that an earlier daemon has left, and
+/// that waits for this one: what is written to it would be lost.
+///
+/// # Errors
+/// Says who uses it.
+pub(in crate::volumes) async fn refuse_waiting(
+    node: &Arc<Node>,
+    name: &str,
+    what: &str,
+) -> Result<(), ApiError> {
+    let (name, what) = (name.to_owned(), what.to_owned());
+    let check = move |node: &Node| {
+        let checked = evenkeel_attach::refuse_waiting(&place(node), &name);
+        checked.map_err(|error| of_waiting(device_error(&what, &error), &name))
+    };
+    node.blocking(check).await
+}
+
+/// What is used can't be unmounted before it is served.
+fn of_waiting(error: ApiError, name: &str) -> ApiError {
+    if error.code != ErrorCode::DeviceBusy {
+        return error;
+    }
+    let action = format!(
+        "Its requests wait until the volume is attached here again, which the node tries by itself: `evenkeel volume status {name}` says why it is not. Then unmount it (`evenkeel umount {name}`), or close what has it open"
+    );
+    ApiError { action, ..error }
+}
+
 /// Takes away what an earlier daemon has left of a volume's block device.
 ///
 /// # Errors
-/// If somebody uses a device of it that gives errors: what that has not written yet would be lost
-/// to whoever attaches the volume.
+/// If somebody uses a device of it, which waits for this daemon or gives errors: what that has not
+/// written yet would be lost to whoever attaches the volume.
 pub(in crate::volumes) async fn take_stale(
     node: &Arc<Node>,
     name: &str,
     what: &str,
 ) -> Result<(), ApiError> {
+    refuse_waiting(node, name, what).await?;
     let (name, what) = (name.to_owned(), what.to_owned());
     let taken = move |node: &Node| {
         let place = place(node);
@@ -149,3 +179,6 @@ pub(in crate::volumes) fn device_error(what: &str, error: &AttachError) -> ApiEr
     };
     ApiError::new(code, what, error.to_string(), action)
 }
+
+#[cfg(test)]
+mod tests;

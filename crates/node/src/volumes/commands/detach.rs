@@ -17,7 +17,7 @@ use crate::coordinator::{NodeLiveness, Request};
 use crate::volumes::Attached;
 use crate::volumes::Node;
 use crate::volumes::attachment::actor::{Turn, turn};
-use crate::volumes::attachment::device::{device_error, place};
+use crate::volumes::attachment::device::{self, device_error, place};
 use crate::volumes::attachment::end::{END, end};
 use crate::volumes::attachment::lifecycle::{Over, Phase};
 use crate::volumes::attachment::start::why_ended;
@@ -102,12 +102,14 @@ async fn give_up_awaiting(
 /// The same for whoever has the turn. The view may name a primary of an earlier daemon still.
 ///
 /// # Errors
-/// As [`unclean::give_up_rest`].
+/// As [`unclean::give_up_rest`]; and if somebody uses a device of an earlier daemon that waits to
+/// be served again: then the volume is still to be attached here.
 pub(super) async fn give_up_in_turn(
     node: &Arc<Node>,
     turn: &Turn,
     name: &str,
 ) -> Result<DetachAnswer, ApiError> {
+    device::refuse_waiting(node, name, &format!("cannot detach volume {name}")).await?;
     turn.unwant();
     turn.save().await;
     wanted::changed(node, turn).await;
