@@ -39,7 +39,8 @@ impl Disks {
             kind,
             marker: None,
             device: None,
-            mount: Mount::default(),
+            // What was on it before it was removed may have lost writes while nobody looked.
+            mount: Mount::new(),
         };
         let serial = self.begin_adding(record.clone(), &what)?;
         // Without the lock: it may take long, and others want to know of their disks.

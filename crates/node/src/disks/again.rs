@@ -82,7 +82,7 @@ impl Disks {
     pub(super) fn take_up(&self, found: Found) -> Vec<OpenReplica> {
         let (replicas, is_news) = self.note_found(found);
         if is_news && let Err(error) = self.save_records() {
-            tracing::warn!(%error, "cannot remember which disk this is; it is tried at the next start");
+            tracing::warn!(%error, "cannot remember which disk this is; it is tried again");
         }
         replicas
     }
@@ -106,6 +106,9 @@ impl Disks {
                 let replicas = opened.replicas.len();
                 tracing::info!(disk = name, replicas, "a disk was opened");
                 entry.opened(found.record, opened);
+                if is_news {
+                    entry.is_to_be_saved();
+                }
                 let mount = entry.mount();
                 found.replicas.iter_mut().for_each(|replica| replica.mount = mount);
             }

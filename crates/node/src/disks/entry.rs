@@ -241,10 +241,15 @@ impl Entry {
     /// opened later is of another mount. The state directory is to remember that.
     pub(super) fn mount_is_over(&mut self) {
         self.record.mount.end();
+        self.is_to_be_saved();
+    }
+
+    /// The state directory is to have its record as it is now.
+    pub(super) const fn is_to_be_saved(&mut self) {
         self.is_unsaved = true;
     }
 
-    /// Whether a mount was over of which the state directory does not know.
+    /// Whether the state directory does not know which disk it is, or that a mount was over.
     pub(super) const fn is_unsaved(&self) -> bool {
         self.is_unsaved
     }

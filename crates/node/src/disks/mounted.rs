@@ -51,7 +51,13 @@ struct Shown {
 }
 
 impl Mount {
-    /// Zero until the first one is over; else random, and no other one's.
+    /// That of a disk which is being added: no earlier one's.
+    pub(super) fn new() -> Self {
+        Self { number: random_incarnation().0, seen: None }
+    }
+
+    /// Random, and no other one's; zero of a disk that older software has added, until that mount
+    /// is over.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
@@ -70,8 +76,8 @@ impl Mount {
     fn see(&mut self, now: Option<Shown>, kind: DiskKind) {
         let is_same = match (&self.seen, &now) {
             // Software that did not look has added it, or it is being added.
-            (None, _) => true,
-            (Some(_), None) => false,
+            (None, Some(_)) => true,
+            (_, None) => false,
             // With the boot all has changed, and that counts by itself.
             (Some(before), Some(now)) if before.boot != now.boot => true,
             (Some(before), Some(now)) => before == now && now.is_reported(kind),
@@ -79,7 +85,8 @@ impl Mount {
         if !is_same {
             self.end();
         }
-        self.seen = now;
+        // What was seen last is compared with what is seen next, whatever was not seen in between.
+        self.seen = now.or(self.seen.take());
     }
 }
 

@@ -9,9 +9,9 @@ fn shown() -> Shown {
 
 /// Whether a disk of which this was seen is of the same mount still when that is.
 fn is_same(before: Option<Shown>, now: Option<Shown>, kind: DiskKind) -> bool {
-    let mut mount = Mount { number: 5, seen: before };
+    let mut mount = Mount { number: 5, seen: before.clone() };
     mount.see(now.clone(), kind);
-    assert_eq!(mount.seen, now, "the next look compares with this one");
+    assert_eq!(mount.seen, now.or(before), "the next look compares with this one");
     mount.number() == 5
 }
 
@@ -34,7 +34,31 @@ fn it_is_another_mount_if_the_kernel_shows_so() {
             assert!(is_same(Some(shown()), Some(rebooted), kind), "the boot counts by itself");
         }
         assert!(!is_same(Some(shown()), None, kind), "it is not known");
+        assert!(!is_same(None, None, kind), "it was never known");
     }
+}
+
+/// Whatever was the matter when it could not be looked at: that it is another one is not missed.
+#[test]
+fn a_look_that_shows_nothing_hides_no_other_mount() {
+    let look = |mount: &mut Mount, now: Option<Shown>| {
+        mount.see(now, DiskKind::Device);
+        mount.number()
+    };
+    let mut mount = Mount { number: 5, seen: Some(shown()) };
+    let unknown = look(&mut mount, None);
+    assert_ne!(unknown, 5);
+    assert_eq!(look(&mut mount, Some(shown())), unknown, "it has been there all the time");
+    let again = look(&mut mount, None);
+    let other = look(&mut mount, Some(Shown { sequence: Some(10), ..shown() }));
+    assert!(other != again && again != unknown);
+}
+
+/// A loss that has happened while it belonged to nobody is not known.
+#[test]
+fn a_disk_that_is_added_again_is_of_another_mount() {
+    let (first, second) = (Mount::new(), Mount::new());
+    assert!(first.number() != 0 && first.number() != second.number());
 }
 
 #[test]

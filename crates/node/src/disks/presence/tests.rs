@@ -161,8 +161,9 @@ fn a_device_that_was_pulled_is_of_another_boot_when_it_is_opened_anew() {
         disks.close_replica(replica);
         disks.lock()[0].mount()
     };
+    let added = disks.lock()[0].mount();
     let first = mount_after(EntryState::Serving(device()));
-    assert_eq!(first, 0, "it was closed where it was");
+    assert_eq!(first, added, "it was closed where it was");
     let pulled = Trouble::Absent("it was pulled out".into());
     let second = mount_after(EntryState::Missing(device(), pulled));
     assert_ne!(first, second);
