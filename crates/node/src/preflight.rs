@@ -25,8 +25,8 @@ pub fn warnings(config: &Config) -> Vec<String> {
 
 /// That nodes with this configuration refuse this one.
 fn unlisted(config: &Config) -> Option<String> {
-    let (tls, name) = (config.peer.tls.as_ref()?, config.name.as_deref()?);
-    let is_listed = tls.nodes.iter().any(|pattern| fits(pattern, name));
+    let (tls, name) = (config.peer.tls.as_ref()?, config.node_name());
+    let is_listed = tls.nodes.iter().any(|pattern| fits(pattern, &name));
     (!is_listed).then(|| {
         format!("`nodes` under [peer.tls] does not name {name}, this node: others with the same list refuse it")
     })

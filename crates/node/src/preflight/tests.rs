@@ -25,7 +25,12 @@ fn what_a_node_would_not_start_with_is_told() {
     config.name = Some("m1".into());
     let unlisted = warnings(&config);
     assert!(unlisted.len() == 1 && unlisted[0].contains("does not name m1"), "{unlisted:?}");
-    config.name = Some("n1".into());
+    // It is called as its machine is.
+    config.name = None;
+    config.peer.tls.as_mut().unwrap().nodes = vec!["of-no-machine".into()];
+    let unlisted = warnings(&config);
+    assert!(unlisted.len() == 1 && unlisted[0].contains(&config.node_name()), "{unlisted:?}");
+    config.name = Some("of-no-machine".into());
     assert_eq!(warnings(&config), Vec::<String>::new());
     config.nbd.tls = Some(crate::config::NbdTlsConfig {
         certificate: path("none.pem"),
