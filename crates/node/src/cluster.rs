@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::error::ErrorAnswer;
-use evenkeel_api::types::{Disk, DisksAnswer};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use hyper::Method;
 use serde::Serialize;
@@ -14,7 +13,10 @@ use crate::coordinator::{Answer, Handle, NodeLiveness, Request};
 use crate::disks::Disks;
 use crate::peer::{Destination, Peers, Wanted};
 use crate::state::identity::Identity;
-use crate::tasks;
+
+mod disks;
+
+pub use disks::Listed;
 
 /// How long a node may take to answer a question.
 pub const QUESTION: Duration = Duration::from_secs(3);
@@ -73,6 +75,25 @@ impl Cluster {
     #[must_use]
     pub fn isolation(&self) -> Option<String> {
         self.reaches_nobody().then(|| isolated(&self.identity.name))
+    }
+
+    /// An advice that destroys data if it is followed: where this node may be cut off, with that
+    /// first.
+    #[must_use]
+    pub fn unless_cut_off(&self, advice: &str) -> String {
+        match self.reaches_nobody() {
+            true => format!("{}. {advice}", may_be_cut_off(&self.identity.name)),
+            false => advice.to_owned(),
+        }
+    }
+
+    /// What would be deleted; where this node may be cut off, with that behind it.
+    #[must_use]
+    pub fn doubted(&self, would: String) -> String {
+        match self.reaches_nobody() {
+            true => format!("{would}. {}", may_be_cut_off(&self.identity.name)),
+            false => would,
+        }
     }
 
     /// Whether the coordinator is on this node, and hears no other.
@@ -139,50 +160,19 @@ impl Cluster {
             self.forward::<(), serde_json::Value>(member, method, path, None, deadline).await;
         !answer.is_err_and(|error| error.code == ErrorCode::NodeUnreachable)
     }
-
-    /// The disks of all nodes, with a sentence for each node that did not answer.
-    ///
-    /// # Errors
-    /// If this node's own cannot be listed.
-    pub async fn disks(&self) -> Result<(Vec<Disk>, Vec<String>), ApiError> {
-        let own = self.disks.clone();
-        let mut disks = tasks::blocking(move || Ok(own.list())).await?;
-        let here = self.identity.node.to_string();
-        let mut warnings = Vec::new();
-        let members = self.nodes().await;
-        // A node that is in no cluster has no others to ask for.
-        let reaches_coordinator =
-            !self.coordinator.is_joined() || self.coordinator.status().reachable;
-        warnings.extend(unlisted(reaches_coordinator));
-        let others = members.into_iter().filter(|member| member.node.id != here);
-        let (asked, silent): (Vec<_>, Vec<_>) = others.partition(|member| member.may_live);
-        warnings.extend(silent.iter().map(|member| unseen(&member.node.name, reaches_coordinator)));
-        let ask = |member: NodeLiveness| {
-            let at = self.clone();
-            async move {
-                let (method, path) = (Method::GET, routes::DISKS);
-                let answer = at.forward::<(), DisksAnswer>(&member, method, path, None, QUESTION);
-                (member.node.name.clone(), answer.await)
-            }
-        };
-        for answer in tasks::at_most(tasks::MAX_ASKED, asked.into_iter().map(ask)).await {
-            match answer {
-                Ok((_, Ok(answer))) => disks.extend(answer.disks),
-                Ok((name, Err(e))) => {
-                    warnings.push(format!("the disks of node {name} are not listed: {}", e.why));
-                }
-                Err(e) => warnings.push(format!("the disks of a node are not listed: {e}")),
-            }
-        }
-        disks.sort_by(|a, b| (&a.node.name, &a.name).cmp(&(&b.node.name, &b.name)));
-        Ok((disks, warnings))
-    }
 }
 
 /// That the coordinator's own node is cut off, by all that is known.
 fn isolated(here: &str) -> String {
     format!(
         "the coordinator receives heartbeats from no node but its own, {here}: unless all others are down, {here} is cut off from them. Ask one of them before you take a volume over"
+    )
+}
+
+/// The same before somebody deletes what others may have and use.
+fn may_be_cut_off(here: &str) -> String {
+    format!(
+        "Node {here} may be cut off itself, for its coordinator receives heartbeats from no other node: ask another node before you delete anything"
     )
 }
 
@@ -202,21 +192,36 @@ pub fn is_unasked(target: &NodeLiveness, error: &ApiError) -> bool {
     error.what == not_asked(&target.node.name)
 }
 
-/// What a request ends with that a node was to carry out for somebody: if that node could not be
-/// asked, with what was wanted of it; else with the node that refused it.
+/// What a request ends with that was to be done on a node: if that node could not be asked, with
+/// what was wanted of it; else with the node that refused it.
 #[must_use]
 pub fn for_what(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError {
-    const PLACE: &str = " on node ";
+    refused_by(what, target, error, |name| format!(" on node {name}"))
+}
+
+/// The same of what a node was only to carry out, because the volume is attached there: what it is
+/// about may be elsewhere.
+#[must_use]
+pub fn as_asked(what: &str, target: &NodeLiveness, error: ApiError) -> ApiError {
+    refused_by(what, target, error, |name| format!(" (asked: node {name})"))
+}
+
+fn refused_by(
+    what: &str,
+    target: &NodeLiveness,
+    error: ApiError,
+    by: impl Fn(&str) -> String,
+) -> ApiError {
     let name = &target.node.name;
     if is_unasked(target, &error) {
         let why = format!("{}: {}", not_asked(name), error.why);
         return ApiError { what: what.to_owned(), why, ..error };
     }
     // It names a node already if that one had asked yet another.
-    if error.what.contains(PLACE) {
+    if error.what.contains(" on node ") || error.what.contains(" (asked: node ") {
         return error;
     }
-    ApiError { what: format!("{}{PLACE}{name}", error.what), ..error }
+    ApiError { what: format!("{}{}", error.what, by(name)), ..error }
 }
 
 /// What to do about a node that does not answer this one. Nobody is sent to start a node that is
@@ -239,24 +244,6 @@ fn of_silent(name: &str, may_live: bool, reaches_coordinator: bool) -> String {
 fn system(what: &str, why: &str) -> ApiError {
     let advice = "See the log of that node; compare versions by `evenkeel node status`";
     ApiError::new(ErrorCode::System, what, why, advice)
-}
-
-/// That nodes may be missing, of which only the coordinator knows.
-fn unlisted(reaches_coordinator: bool) -> Option<String> {
-    (!reaches_coordinator).then(|| {
-        "the coordinator does not answer: of other nodes only those are asked that were known before"
-            .to_owned()
-    })
-}
-
-/// Why a node was not asked for its disks.
-fn unseen(name: &str, reaches_coordinator: bool) -> String {
-    match reaches_coordinator {
-        true => format!("the coordinator does not hear node {name}: its disks are not listed"),
-        false => format!(
-            "the coordinator did not hear node {name} when it last answered: its disks are not listed"
-        ),
-    }
 }
 
 #[cfg(test)]

@@ -19,13 +19,32 @@ fn a_coordinator_hears_nobody_if_all_others_are_silent() {
 }
 
 #[test]
-fn of_a_node_that_is_not_asked_it_is_said_who_does_not_hear_it() {
-    let reported = unseen("n2", true);
-    assert_eq!(reported, "the coordinator does not hear node n2: its disks are not listed");
-    let reported = unseen("n2", false);
-    assert!(reported.contains("did not hear node n2 when it last answered"), "{reported}");
-    assert_eq!(unlisted(true), None);
-    assert!(unlisted(false).unwrap().contains("the coordinator does not answer"));
+fn what_a_node_was_asked_to_carry_out_is_not_said_to_be_there() {
+    let refused = |what: &str| ApiError::new(ErrorCode::WrongState, what, "it is so", "Wait");
+    let (b, what) = (member("b", true), "cannot fail the replica on a:d of volume web");
+    assert_eq!(as_asked(what, &b, refused(what)).what, format!("{what} (asked: node b)"));
+    assert_eq!(
+        for_what("", &b, refused("cannot attach volume web")).what,
+        "cannot attach volume web on node b"
+    );
+    // Who has refused it was asked by node b.
+    for named in ["no room on disk d on node c", "cannot change volume web (asked: node c)"] {
+        assert_eq!(as_asked(what, &b, refused(named)).what, named);
+    }
+    let silent = refused(&not_asked("b"));
+    let reported = as_asked(what, &b, silent);
+    assert_eq!(
+        (&*reported.what, &*reported.why),
+        (what, "node b, which has to do it, could not be asked: it is so")
+    );
+}
+
+#[test]
+fn who_may_be_cut_off_says_so_before_anything_is_deleted() {
+    assert_eq!(
+        may_be_cut_off("n1"),
+        "Node n1 may be cut off itself, for its coordinator receives heartbeats from no other node: ask another node before you delete anything"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
-use evenkeel_core::{NodeId, ReplicaId, ReplicaRecord, View, VolumeId};
+use evenkeel_core::{MirrorView, NodeId, ReplicaId, ReplicaRecord, View, VolumeId};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -79,25 +79,65 @@ pub(super) async fn forward<Q: Serialize, A: DeserializeOwned>(
     deadline: Duration,
 ) -> Result<A, ApiError> {
     let answer = node.cluster.forward(there.target, method, path, body, deadline).await;
-    answer.map_err(|error| not_done(node, &there, error))
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(not_done(node, &there, error, cluster::as_asked).await),
+    }
 }
 
+/// How a refusal names the node that has refused.
+pub(super) type Naming = fn(&str, &NodeLiveness, ApiError) -> ApiError;
+
 /// Why that is not done, and where: if the node does not answer, with the way out.
-pub(super) fn not_done(node: &Node, there: &There<'_>, error: ApiError) -> ApiError {
+pub(super) async fn not_done(
+    node: &Node,
+    there: &There<'_>,
+    error: ApiError,
+    naming: Naming,
+) -> ApiError {
     let There { found, target, what } = *there;
     let is_silent = cluster::is_unasked(target, &error) && error.code == ErrorCode::NodeUnreachable;
-    let mut reported = by_names(node, found, cluster::for_what(what, target, error));
+    let mut reported = by_names(node, found, naming(what, target, error));
     if is_silent {
+        // It may have died a moment ago.
+        node.cluster.nodes().await;
+        let now = node.coordinator.node_by_name(&target.node.id);
+        let may_live = now.map_or(target.may_live, |now| now.may_live);
         let (name, volume) = (&target.node.name, &found.stored.record.name);
         let expiry = node.config.coordinator.expiry_seconds;
         let liveness = match node.coordinator.status().reachable {
-            true if target.may_live => Liveness::CountsFor(expiry),
+            true if may_live => Liveness::CountsFor(expiry),
             true => Liveness::Dead,
             false => Liveness::Unknown,
         };
-        reported.action = way_out(name, volume, liveness);
+        let needed = needed_without(node, &found.view, &target.node.id);
+        reported.action = way_out(name, volume, liveness, needed.as_ref());
     }
     reported
+}
+
+/// A mirror of which no node that may be alive has an in-sync replica, but for one node.
+#[derive(Debug)]
+struct Needed {
+    mirror: usize,
+    /// The other nodes that have one.
+    others: Vec<String>,
+}
+
+/// What keeps other nodes from going on without this one.
+fn needed_without(node: &Node, view: &View, target: &str) -> Option<Needed> {
+    let elsewhere = |mirror: &MirrorView| -> Vec<NodeId> {
+        let nodes = mirror.in_sync().map(|replica| replica.node);
+        nodes.filter(|id| id.to_string() != target).collect()
+    };
+    let is_dead = |id: &NodeId| node.coordinator.is_dead(*id);
+    let mut mirrors = view.mirrors.iter().map(elsewhere).enumerate();
+    let (mirror, dead) = mirrors.find(|(_, nodes)| nodes.iter().all(is_dead))?;
+    let mut others: Vec<_> =
+        dead.into_iter().map(|id| node.coordinator.node_ref(id).name).collect();
+    others.sort();
+    others.dedup();
+    Some(Needed { mirror, others })
 }
 
 /// What the coordinator says of a node that does not answer this one.
@@ -112,17 +152,42 @@ enum Liveness {
 
 /// What to do about a node that does not answer and has a volume. Nobody is sent to start one that
 /// is not known to be down.
-fn way_out(node: &str, volume: &str, liveness: Liveness) -> String {
-    match liveness {
-        Liveness::CountsFor(seconds) => format!(
-            "Node {node} is not known to be down: try again, and repair the network to it if it runs. If it has died: {seconds} s after its last sign of life it counts as dead; then `evenkeel attach {volume}` on another node takes the volume over"
+fn way_out(node: &str, volume: &str, liveness: Liveness, needed: Option<&Needed>) -> String {
+    let attach = format!("`evenkeel attach {volume}` on another node");
+    match (liveness, needed) {
+        (Liveness::CountsFor(seconds), None) => format!(
+            "Node {node} is not known to be down: try again, and repair the network to it if it runs. If it has died: {seconds} s after its last sign of life it counts as dead; then {attach} takes the volume over"
         ),
-        Liveness::Dead => format!(
-            "Start node {node}, or repair its network; or take the volume over, by `evenkeel attach {volume}` on another node"
+        (Liveness::CountsFor(_), Some(needed)) => format!(
+            "Node {node} is not known to be down: try again, and repair the network to it if it runs. If it has died, start it{}",
+            needed.instead(&attach)
         ),
-        Liveness::Unknown => format!(
+        (Liveness::Dead, None) => format!(
+            "Start node {node}, or repair its network; or take the volume over, by {attach}"
+        ),
+        (Liveness::Dead, Some(needed)) => {
+            format!("Start node {node}, or repair its network{}", needed.instead(&attach))
+        }
+        (Liveness::Unknown, _) => format!(
             "Repair the network of this node, and try again: whether node {node} runs is not known here, for the coordinator does not answer either"
         ),
+    }
+}
+
+impl Needed {
+    /// Why no other node can take the volume over as things are, as the end of a sentence.
+    fn instead(&self, attach: &str) -> String {
+        let mirror = self.mirror;
+        match self.others.len() {
+            0 => format!(
+                ": no other node can take the volume over, as none has an in-sync replica of mirror {mirror}"
+            ),
+            count => format!(
+                "; or first start {} {}, without which no in-sync replica of mirror {mirror} is there, and then take the volume over, by {attach}",
+                if count > 1 { "one of nodes" } else { "node" },
+                self.others.join(", ")
+            ),
+        }
     }
 }
 
@@ -259,25 +324,4 @@ pub(super) fn place_of(node: &Node, attached: &Attached, replica: ReplicaId) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Liveness, way_out};
-
-    #[test]
-    fn of_a_silent_node_the_way_out_is_told() {
-        let reported = way_out("n2", "music", Liveness::CountsFor(10));
-        let begins = "Node n2 is not known to be down: try again, and repair the network to it";
-        assert!(
-            reported.starts_with(begins) && reported.contains("If it has died: 10 s"),
-            "{reported}"
-        );
-        assert!(
-            reported.ends_with("`evenkeel attach music` on another node takes the volume over")
-        );
-        assert_eq!(
-            way_out("n2", "music", Liveness::Dead),
-            "Start node n2, or repair its network; or take the volume over, by `evenkeel attach music` on another node"
-        );
-        let reported = way_out("n2", "music", Liveness::Unknown);
-        assert!(reported.contains("whether node n2 runs is not known here"), "{reported}");
-    }
-}
+mod tests;

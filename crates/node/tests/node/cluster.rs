@@ -110,7 +110,7 @@ async fn a_volume_is_not_made_smaller() {
     nodes[1].attach("web").await;
     let smaller = json!({"size": 1 << 20});
     let error = nodes[0].refused("PATCH", "/v1/volumes/web", smaller, "would-lose-data").await;
-    assert_eq!(error["what"], "cannot change volume web on node b");
+    assert_eq!(error["what"], "cannot change volume web (asked: node b)");
     assert_eq!(error["why"], "it has 4M: what lies beyond 1M would be lost");
     let grown = nodes[0].ok("PATCH", "/v1/volumes/web", json!({"size": 8 << 20})).await;
     let message = grown["message"].as_str().unwrap();
@@ -184,7 +184,7 @@ async fn a_replica_is_failed_removed_and_re_added() {
     assert_eq!(failed["volume"]["mirrors"][0]["summary"].as_str().unwrap().matches('F').count(), 1);
     let in_use = "replica-in-use";
     let error = nodes[2].refused("POST", &command("c:d", "remove"), Value::Null, in_use).await;
-    assert_eq!(error["what"], "cannot remove the replica on c:d of volume web on node a");
+    assert_eq!(error["what"], "cannot remove the replica on c:d of volume web (asked: node a)");
     // It is in-sync: nothing is to be done.
     nodes[2].ok("POST", &command("c:d", "re-add"), Value::Null).await;
     nodes[2].refused("POST", &command("x:d", "fail"), Value::Null, "no-such-replica").await;

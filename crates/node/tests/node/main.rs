@@ -1,5 +1,6 @@
 //! Whole daemons in one process, on unix sockets in a directory of their own.
 
+mod advice;
 mod again;
 mod bad_input;
 mod cluster;

@@ -11,7 +11,7 @@ use crate::reported::cut_off;
 use crate::support::{Place, TestNode};
 
 /// Waits until a node is known to be dead.
-async fn is_dead(node: &TestNode, name: &str) {
+pub async fn is_dead(node: &TestNode, name: &str) {
     node.until("/v1/nodes", |answer| {
         let nodes = answer["nodes"].as_array().unwrap();
         nodes.iter().any(|n| n["name"] == name && n["alive"] == false)

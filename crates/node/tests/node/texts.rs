@@ -82,7 +82,7 @@ async fn a_refused_command_names_the_node_that_was_to_carry_it_out() {
         ("POST", "/verify", source, "cannot repair volume web from replica a:d"),
         ("POST", "/exports/nbd", json!({"tcp": true}), "cannot export volume web"),
     ];
-    for (asked, place) in [(0, " on node b"), (1, "")] {
+    for (asked, place) in [(0, " (asked: node b)"), (1, "")] {
         for (method, path, body, what) in &commands {
             let path = format!("{VOLUME}{path}");
             let (_, refused) = nodes[asked].call(method, &path, body.clone()).await;
@@ -92,7 +92,10 @@ async fn a_refused_command_names_the_node_that_was_to_carry_it_out() {
     let export = "/v1/volumes/web/exports/nbd";
     nodes[0].ok("DELETE", export, Value::Null).await;
     let refused = nodes[0].refused("DELETE", export, Value::Null, "no-such-export").await;
-    assert_eq!(refused["what"], "cannot end the export of volume web on node b", "{refused:#}");
+    assert_eq!(
+        refused["what"], "cannot end the export of volume web (asked: node b)",
+        "{refused:#}"
+    );
     nodes[1].detach("web").await;
 }
 

@@ -8,6 +8,7 @@ use evenkeel_api::error::ErrorAnswer;
 use evenkeel_api::types::*;
 
 use crate::api::extract::{Body, Forwarded, Json, Path, Query, Refusal};
+use crate::cluster::Listed;
 use crate::volumes::Node;
 use crate::volumes::replicas::{local, open};
 
@@ -22,7 +23,10 @@ pub async fn list(
 ) -> Result<Json<DisksAnswer>, Refusal> {
     local::learn_names(&node).await;
     let (disks, warnings) = match query.all && !forwarded {
-        true => node.cluster.disks().await?,
+        true => {
+            let Listed { disks, warnings, .. } = node.cluster.disks().await?;
+            (disks, warnings)
+        }
         false => (node.blocking(|node| Ok(node.disks.list())).await?, Vec::new()),
     };
     Ok(Json(DisksAnswer { version: VERSION, disks, warnings }))

@@ -12,6 +12,7 @@ use evenkeel_core::{
 use evenkeel_format::{NEW_NAME_RULE, disk_length, is_new_name};
 
 use super::change::Layout;
+use crate::cluster::Listed;
 use crate::conversions;
 use crate::coordinator::{Answer, Request};
 use crate::random::random_u128;
@@ -102,7 +103,9 @@ async fn draft(
     request: &CreateVolumeRequest,
     what: &str,
 ) -> Result<Draft, ApiError> {
-    let (disks, warnings) = node.cluster.disks().await?;
+    let listed = node.cluster.disks().await?;
+    request.on.iter().try_for_each(|place| listed.refuse_silent(place, what))?;
+    let Listed { disks, warnings, .. } = listed;
     let coordinator = node.coordinator.membership().coordinator;
     let coordinator: CoordinatorId =
         coordinator.and_then(|id| id.parse().ok()).ok_or_else(|| {

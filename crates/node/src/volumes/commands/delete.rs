@@ -176,10 +176,10 @@ async fn take_over(
             "its last primary did not detach it, and it cannot be taken over to make sure that nobody uses it: {}",
             error.why
         );
-        let action = format!(
+        let advice = format!(
             "Start the nodes of its replicas. If they are lost for good: `evenkeel volume delete {name} --yes --force`"
         );
-        ApiError { why, action, ..error }
+        ApiError { why, action: node.cluster.unless_cut_off(&advice), ..error }
     })
 }
 

@@ -61,7 +61,10 @@ pub async fn detach(
     let (body, deadline) = (Some(&request), cluster::COMMAND);
     let answer = node.cluster.forward(&target, Method::POST, &path, body, deadline).await;
     let there = There { found: &found, target: &target, what: &what };
-    answer.map_err(|error| not_done(node, &there, error))
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(not_done(node, &there, error, cluster::for_what).await),
+    }
 }
 
 /// Detaches what is attached here, unless a client uses it.

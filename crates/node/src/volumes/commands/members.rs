@@ -241,7 +241,7 @@ pub(super) async fn planned(
         Err(already) => return Ok(Err(already)),
     };
     refuse_without_source(node, found, &plan, what).await?;
-    let (disks, _) = node.cluster.disks().await?;
+    let disks = disks_for(node, &plan, what).await?;
     let disk = choose(found, &plan, &disks, what)?;
     let place = format!("{}:{}", disk.node.name, disk.name);
     match plan.role.instead_of() {
@@ -257,7 +257,7 @@ async fn one(
     plan: &Plan<'_>,
     what: &str,
 ) -> Result<(Option<String>, String), ApiError> {
-    let (disks, _) = node.cluster.disks().await?;
+    let disks = disks_for(node, plan, what).await?;
     let disk = choose(found, plan, &disks, what)?;
     let place = format!("{}:{}", disk.node.name, disk.name);
     let target: NodeId = disk.node.id.parse().map_err(|_| {
@@ -330,6 +330,13 @@ fn reported(role: Role, place: &str, runs: bool) -> String {
             "the replica on {place} takes its place: it copies when the volume is attached, then the old one is removed"
         ),
     }
+}
+
+/// The disks of all nodes; the one that is named is not on a node that does not answer.
+async fn disks_for(node: &Node, plan: &Plan<'_>, what: &str) -> Result<Vec<Disk>, ApiError> {
+    let listed = node.cluster.disks().await?;
+    plan.on.map_or(Ok(()), |place| listed.refuse_silent(place, what))?;
+    Ok(listed.disks)
 }
 
 fn choose<'a>(
@@ -467,7 +474,7 @@ pub(super) async fn places_of_more(
     if found.view.mirrors.iter().all(|mirror| mirror.copies().count() >= copies) {
         return Ok(Vec::new());
     }
-    let (mut disks, _) = node.cluster.disks().await?;
+    let mut disks = node.cluster.disks().await?.disks;
     let (mut then, mut places) = (found.clone(), Vec::new());
     for mirror in 0..then.view.mirrors.len() {
         while then.view.mirrors[mirror].copies().count() < copies {

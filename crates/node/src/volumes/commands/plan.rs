@@ -56,7 +56,8 @@ pub async fn delete(
         ),
         None => String::new(),
     };
-    Ok(answer(plan, format!("volume {name} would be deleted, with all its data{silent}")))
+    let message = format!("volume {name} would be deleted, with all its data{silent}");
+    Ok(answer(plan, node.cluster.doubted(message)))
 }
 
 /// What another number of copies would take away, and where more would be.

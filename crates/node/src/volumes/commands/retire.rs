@@ -269,6 +269,7 @@ fn lost(node: &Node, id: NodeId, uses: &[Use], what: &str) -> Result<Plan, ApiEr
         return Ok(plan);
     }
     let advice = "Start that node, or others with in-sync replicas of these volumes; delete volumes that are lost for good by `evenkeel volume delete`";
+    let advice = node.cluster.unless_cut_off(advice);
     Err(ApiError::new(ErrorCode::LastInSync, what, obstacles.join("\n"), advice))
 }
 

@@ -65,7 +65,11 @@ fn named(place: &str, disks: &[Disk], what: &str) -> Result<usize, ApiError> {
     };
     let is = |d: &Disk| (d.node.name == node || d.node.id == node) && d.name == disk;
     disks.iter().position(is).ok_or_else(|| {
-        let why = format!("there is no disk {disk} on node {node}, or the node does not answer");
+        let has_disks = disks.iter().any(|d| d.node.name == node || d.node.id == node);
+        let why = match has_disks {
+            true => format!("there is no disk {disk} on node {node}"),
+            false => format!("there is no node {node} with a disk"),
+        };
         ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list`")
     })
 }

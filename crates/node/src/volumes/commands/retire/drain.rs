@@ -45,7 +45,7 @@ impl Drain {
 
 /// What empties a node of these volumes.
 pub(super) async fn drain(node: &Arc<Node>, victim: &NodeLiveness, uses: &[Use]) -> Drain {
-    let mut disks = node.cluster.disks().await.map(|(disks, _)| disks).unwrap_or_default();
+    let mut disks = node.cluster.disks().await.map(|listed| listed.disks).unwrap_or_default();
     disks.retain(|disk| disk.node.id != victim.node.id);
     let mut drain = Drain { more: uses.len().saturating_sub(MAX_VOLUMES), ..Drain::default() };
     for held in uses.iter().take(MAX_VOLUMES) {

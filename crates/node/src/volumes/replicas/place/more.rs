@@ -144,7 +144,7 @@ fn on_node<'a>(
     let mut there: Vec<&Disk> = disks.iter().filter(is_there).collect();
     there.sort_by_key(|disk| std::cmp::Reverse(disk.free));
     let Some(largest) = there.first() else {
-        let why = format!("there is no node {node} with a disk, or it does not answer");
+        let why = format!("there is no node {node} with a disk");
         return Err(ApiError::new(ErrorCode::NoSuchDisk, what, why, "See `evenkeel disk list`"));
     };
     match there.iter().find(|disk| check(wanted, disk, what).is_ok()) {
