@@ -121,7 +121,8 @@ fn re_add(context: &Context, args: &ReplicaReAddArgs) -> Result<(), Failure> {
         let awaited = Goal::Replica(identity(context, volume, replica)?);
         let begun = send(context, &args.replica, "re-add")?.parse::<VolumeAnswer>()?.message;
         let begun = begun.unwrap_or_default();
-        wait::until(context, volume, &awaited, args.timeout)?;
+        let awaits = wait::until(context, volume, &awaited, args.timeout);
+        awaits.map_err(|failure| wait::after_if_stopped(&begun, failure))?;
         let path = routes::fill(routes::VOLUME, &[volume]);
         let answer = context.client.get(&path)?;
         return context.show(&answer, |answer: &VolumeAnswer| {

@@ -13,6 +13,7 @@ use crate::args::VerifyArgs;
 use crate::client::waiting::Once;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{self, size, span};
 
 /// Between two looks at a volume.
@@ -52,12 +53,15 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
     let is_earlier =
         |verify: &Verify| verify.ended.zip(began).is_some_and(|(ended, b)| ended + 1 < b);
     let path = routes::fill(routes::VOLUME, &[&args.name]);
+    let interrupt = Interrupt::watch()?;
     let start = Instant::now();
     let is_silent = context.global.quiet || context.global.json;
     let bar = bar(is_silent);
     let mut reported = Once::default();
     loop {
-        let volume: VolumeStatus = context.client.fetch::<VolumeAnswer>(&path)?.volume;
+        let looked = context.client.fetch_unless::<VolumeAnswer>(&interrupt, &path);
+        interrupt.check().map_err(|failure| stopped(failure, &args.name))?;
+        let volume: VolumeStatus = looked?.volume;
         let Some(verify) = volume.verify.filter(|verify| !is_earlier(verify)) else {
             return Err(Failure::new(
                 format!("the verify of volume `{}` is gone", args.name),
@@ -94,6 +98,14 @@ fn until_done(context: &Context, args: &VerifyArgs, began: Option<u64>) -> Resul
     }
 }
 
+/// Somebody has stopped the wait, and not the verify.
+fn stopped(failure: Failure, name: &str) -> Failure {
+    let why = format!("only the wait has ended: the verify of volume `{name}` goes on");
+    Failure { why, ..failure }.advise(format!(
+        "look at it: evenkeel volume status {name}; end it: evenkeel volume verify {name} --stop"
+    ))
+}
+
 /// A verify goes at the rate of rebuilds.
 fn paused(name: &str) -> Failure {
     let what = format!("the verify of volume `{name}` stands still");
@@ -109,4 +121,18 @@ fn bar(hidden: bool) -> ProgressBar {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stops_the_wait_for_a_verify_is_told_that_it_goes_on() {
+        let failure = Failure::new("stopped by Ctrl-C", "").exit(Exit::Interrupted);
+        let reported = stopped(failure, "music");
+        assert_eq!(reported.why, "only the wait has ended: the verify of volume `music` goes on");
+        assert!(reported.remedy.ends_with("evenkeel volume verify music --stop"));
+        assert_eq!(reported.exit, Exit::Interrupted);
+    }
 }

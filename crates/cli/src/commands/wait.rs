@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_api::routes;
 use evenkeel_api::types::{
-    ChangeAnswer, MirrorStatus, Rebuild, RebuildRate, ReplicaCause, ReplicaReach, ReplicaState,
-    ReplicaStatus, VolumeAnswer, VolumeHealth, VolumeState, VolumeStatus,
+    ChangeAnswer, MirrorStatus, Rebuild, RebuildRate, ReplicaCause, ReplicaReach, ReplicaRole,
+    ReplicaState, ReplicaStatus, VolumeAnswer, VolumeHealth, VolumeState, VolumeStatus,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,6 +15,7 @@ use crate::client::Answer;
 use crate::client::waiting::Once;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::volume::is_measuring;
 use crate::output::{self, rate, size, span};
 
@@ -52,13 +53,17 @@ impl Goal {
 /// become so by another command.
 pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> Result<(), Failure> {
     let path = routes::fill(routes::VOLUME, &[name]);
+    let interrupt = Interrupt::watch()?;
     let start = Instant::now();
     let is_silent = context.global.quiet || context.global.json;
     let bar = RebuildBar::new(is_silent);
     let mut reported = Once::default();
     let mut hopeless_since: Option<Instant> = None;
+    let mut last = None;
     loop {
-        let volume = context.client.fetch::<VolumeAnswer>(&path)?.volume;
+        let looked = context.client.fetch_unless::<VolumeAnswer>(&interrupt, &path);
+        interrupt.check().map_err(|failure| stopped(failure, name, last.as_ref(), goal))?;
+        let volume = looked?.volume;
         bar.show(&volume);
         if holds(&volume, goal) {
             return Ok(());
@@ -78,8 +83,26 @@ pub fn until(context: &Context, name: &str, goal: &Goal, timeout: Duration) -> R
         if start.elapsed() >= timeout {
             return Err(timed_out(&volume, goal, timeout));
         }
+        last = Some(volume);
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Somebody has stopped the wait, and nothing else. `last`: the volume as it was seen last.
+fn stopped(failure: Failure, name: &str, last: Option<&VolumeStatus>, goal: &Goal) -> Failure {
+    let so_far = last.map(|volume| {
+        let (who, wanted, reason) = lacking(volume, goal);
+        format!("{who} is not {wanted} yet: {reason}; ")
+    });
+    let why =
+        format!("{}only the wait has ended: what is under way goes on", so_far.unwrap_or_default());
+    let again = match goal {
+        Goal::Volume(WaitFor::Degraded) => "degraded",
+        Goal::Volume(WaitFor::InSync) | Goal::Replica(_) => "in-sync",
+    };
+    Failure { why, ..failure }.advise(format!(
+        "look at it: evenkeel volume status {name}; wait again: evenkeel volume status {name} --wait {again}"
+    ))
 }
 
 /// Shows what a change has come to, when the volume is in-sync if that is to be awaited.
@@ -108,8 +131,19 @@ pub fn after_change(
 
 /// What was waited for has not come; what was done before is done, and said.
 pub fn after(message: &str, failure: Failure) -> Failure {
-    let what = format!("{message}; but {}", failure.what);
+    let what = match failure.exit {
+        Exit::Interrupted => format!("{message}; the wait was {}", failure.what),
+        _ => format!("{message}; but {}", failure.what),
+    };
     Failure { what, ..failure }
+}
+
+/// The same if only the wait was stopped; what ends it otherwise says more than what was done.
+pub fn after_if_stopped(message: &str, failure: Failure) -> Failure {
+    match failure.exit {
+        Exit::Interrupted if !message.is_empty() => after(message, failure),
+        _ => failure,
+    }
 }
 
 fn holds(volume: &VolumeStatus, goal: &Goal) -> bool {
@@ -130,16 +164,30 @@ fn replicas(volume: &VolumeStatus) -> impl Iterator<Item = &ReplicaStatus> {
     volume.mirrors.iter().flat_map(|mirror| &mirror.replicas)
 }
 
+/// How another replica may come to stand in a bad one's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Instead {
+    /// There is nothing to copy from.
+    Nothing,
+    /// It is replaced itself.
+    Replaced,
+    /// It was to replace the one at this place, if that is there still: it is removed, and that one
+    /// replaced by yet another.
+    Anew(Option<String>),
+    /// It is a spare.
+    Spare,
+}
+
 /// Why waiting longer would not help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Obstacle {
     /// Nobody rebuilds a volume that is not attached.
     NotAttached { stopped: bool },
     /// A replica waits for a command, and no other one is made in its place.
-    Faulty { place: String, reason: String, has_bad_disk: bool, has_source: bool },
+    Faulty { place: String, reason: String, has_bad_disk: bool, instead: Instead },
     /// What a replica held is lost, or is when its node's daemon ends, and no other one is made in
     /// its place.
-    Lost { place: String, reason: String, has_source: bool },
+    Lost { place: String, reason: String, instead: Instead },
     /// A replica has diverged from the others: somebody has to choose.
     Diverged { place: String, reason: String },
     /// The replica itself is no part of the volume any more.
@@ -196,18 +244,18 @@ impl Obstacle {
                 format!("the replica on {place} does not come back by itself: {reason}"),
                 format!("see which branch to keep: evenkeel volume assemble {name} --dry-run"),
             ),
-            Self::Lost { place, reason, has_source } => (
+            Self::Lost { place, reason, instead } => (
                 format!("the replica on {place} does not come back: {reason}"),
                 format!(
                     "put its disk in order, and mount it again if it was unmounted; {}",
-                    replaced(name, &place, has_source, "else take another one in its place: ")
+                    instead.command(name, &place, "else take another one in its place: ")
                 ),
             ),
-            Self::Faulty { place, reason, has_source, .. } => (
+            Self::Faulty { place, reason, instead, .. } => (
                 format!("the replica on {place} is faulty: {reason}"),
                 format!(
                     "when its disk is good again: evenkeel replica re-add {name} {place}; {}",
-                    replaced(name, &place, has_source, "else: ")
+                    instead.command(name, &place, "else: ")
                 ),
             ),
         };
@@ -217,13 +265,41 @@ impl Obstacle {
     }
 }
 
-/// That another replica may take a bad one's place, if there is one to copy from.
-fn replaced(name: &str, place: &str, has_source: bool, how: &str) -> String {
-    match has_source {
-        true => format!(
-            "{how}evenkeel replica replace {name} {place} (if no other disk has space for it, first: evenkeel disk add)"
-        ),
-        false => "no other in-sync replica answers from which a new one could be copied".to_owned(),
+impl Instead {
+    fn of(volume: &VolumeStatus, bad: &ReplicaStatus) -> Self {
+        let old = || replicas(volume).find(|old| Some(&old.id) == bad.instead_of.as_ref());
+        match bad.role {
+            _ if !has_source(volume, bad) => Self::Nothing,
+            ReplicaRole::Copy => Self::Replaced,
+            ReplicaRole::Replacement => Self::Anew(old().map(|old| named(volume, old))),
+            ReplicaRole::Spare => Self::Spare,
+        }
+    }
+
+    /// The command for that, if there is a replica to copy from.
+    fn command(&self, name: &str, place: &str, how: &str) -> String {
+        let remove = format!("{how}evenkeel replica remove {name} {place}, and then");
+        match self {
+            Self::Nothing => {
+                "no other in-sync replica answers from which a new one could be copied".to_owned()
+            }
+            Self::Replaced => format!(
+                "{how}evenkeel replica replace {name} {place} (if no other disk has space for it, first: evenkeel disk add)"
+            ),
+            Self::Anew(Some(old)) => {
+                format!(
+                    "{remove}, with another disk: evenkeel replica replace {name} {old} --on NODE:DISK"
+                )
+            }
+            Self::Anew(None) => {
+                format!("{remove}, with another disk: evenkeel replica add {name} --on NODE:DISK")
+            }
+            Self::Spare => {
+                format!(
+                    "{remove}, with another disk: evenkeel replica add {name} --spare --on NODE:DISK"
+                )
+            }
+        }
     }
 }
 
@@ -257,8 +333,11 @@ fn hopeless(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
 
 /// What a replica needs somebody for.
 fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
-    // One that has taken its place already brings it back no more than nobody does.
-    let is_to_come = |other: &ReplicaStatus| other.state != ReplicaState::InSync;
+    // A spare that has taken its place already brings it back no more than nobody does; what was
+    // to be replaced is removed then.
+    let is_to_come = |other: &ReplicaStatus| {
+        other.role == ReplicaRole::Replacement || other.state != ReplicaState::InSync
+    };
     let has_successor = |bad: &ReplicaStatus| {
         let mut instead = replicas(volume).filter(|r| r.instead_of.as_ref() == Some(&bad.id));
         instead.any(is_to_come)
@@ -270,13 +349,13 @@ fn of_replicas(volume: &VolumeStatus, goal: &Goal) -> Option<Obstacle> {
     };
     let concerned = replicas(volume).filter(|replica| goal.concerns(replica));
     let bad = concerned.filter(is_bad).find(|replica| !has_successor(replica))?;
-    let (place, has_source) = (named(volume, bad), has_source(volume, bad));
+    let (place, instead) = (named(volume, bad), Instead::of(volume, bad));
     let reported = bad.unserved.clone().or_else(|| bad.reason.clone());
     let reason = bad.reason.clone().unwrap_or_else(|| "it waits for a command".into());
     Some(match reported {
-        Some(reason) if bad.lost => Obstacle::Lost { place, reason, has_source },
+        Some(reason) if bad.lost => Obstacle::Lost { place, reason, instead },
         _ if is_diverged(bad) => Obstacle::Diverged { place, reason },
-        _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad), has_source },
+        _ => Obstacle::Faulty { place, reason, has_bad_disk: has_bad_disk(bad), instead },
     })
 }
 

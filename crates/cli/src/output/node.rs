@@ -50,15 +50,27 @@ pub fn status(this: &NodeAnswer, all: Result<&NodesAnswer, &str>) -> String {
 /// A token, and the command that uses it.
 pub fn invited(answer: &InviteAnswer) -> String {
     let who = match (answer.count, answer.names.as_str()) {
-        (1, "*") => "one node".to_owned(),
-        (1, names) => format!("one node named {names}"),
-        (count, "*") => format!("{count} nodes"),
-        (count, names) => format!("{count} nodes named {names}"),
+        (1, "*") => "one node of any name".to_owned(),
+        (1, names) if names.contains('*') => format!("one node with a name like {names}"),
+        (1, name) => format!("node {name}"),
+        (count, "*") => format!("{count} nodes of any name"),
+        (count, names) => format!("{count} nodes with names like {names}"),
+    };
+    let on = match (answer.count, answer.names.as_str()) {
+        (1, name) if !name.contains('*') => format!("node {name}"),
+        (1, _) => "the node that is to join".to_owned(),
+        _ => "each node that is to join".to_owned(),
     };
     let address = answer.addresses.iter().find(|address| !address.starts_with("unix:"));
-    let address = address.map_or("ADDRESS", String::as_str);
+    let at = address.map_or("ADDRESS", String::as_str);
+    let missing = match address {
+        Some(_) => "",
+        None => {
+            ". ADDRESS is where others reach this node, which has none but a socket (`listen` under [peer])"
+        }
+    };
     format!(
-        "A token for {who}, valid until {}. Whoever has it may join. On the new node:\n\n  evenkeel node join {address} --token {}\n",
+        "A token for {who}, valid until {}. Whoever has it may join. On {on}{missing}:\n\n  evenkeel node join {at} --token {}\n",
         date(answer.expires),
         answer.token
     )
@@ -178,6 +190,8 @@ pub fn disks(answer: &DisksAnswer) -> String {
         table.row(disk_cells(disk));
         if let Some(problem) = &disk.problem {
             table.note(format!("{} {problem}", "cannot be used:".bad()));
+        } else if let Some(why) = full(disk) {
+            table.note(why);
         }
         for replica in &disk.replicas {
             if let Some(problem) = &replica.problem {
@@ -200,6 +214,24 @@ fn promised(disk: &Disk) -> String {
     let to_replicas: u64 = disk.replicas.iter().filter_map(|replica| replica.unallocated).sum();
     let promised = |room: u64| size(room.saturating_sub(disk.free).max(to_replicas));
     disk.available.map_or_else(|| "-".to_owned(), promised)
+}
+
+/// Why a disk has nothing free for another replica though there is room on it, or more is promised
+/// than there is.
+fn full(disk: &Disk) -> Option<String> {
+    let room = disk.available?;
+    let to_replicas: u64 = disk.replicas.iter().filter_map(|replica| replica.unallocated).sum();
+    let (shown, rest) = (size(to_replicas), size(room));
+    match (disk.free, to_replicas) {
+        (_, 1..) if to_replicas > room => Some(format!(
+            "{} its replicas may still take {shown}, and {rest} are there: one that finds none becomes faulty",
+            "promised too much:".warning()
+        )),
+        (0, _) if room > 0 => Some(format!(
+            "nothing is free for more replicas: {rest} are there, and promised to these"
+        )),
+        _ => None,
+    }
 }
 
 fn disk_cells(disk: &Disk) -> Vec<String> {

@@ -246,3 +246,50 @@ fn what_is_still_being_counted_is_no_part_of_all() {
     }
     assert_eq!((Progress::of(&music).done, Progress::of(&music).total), (0, 1));
 }
+
+/// `replica replace` refuses what is to replace another one itself, and a spare.
+#[test]
+fn a_replacement_that_fails_is_not_advised_to_be_replaced() {
+    let mut music = volume();
+    let old = music.mirrors[0].replicas[1].id.clone();
+    music.mirrors[0].replicas[1].state = ReplicaState::Faulty;
+    let new = &mut music.mirrors[0].replicas[2];
+    (new.role, new.instead_of) = (ReplicaRole::Replacement, Some(old));
+    assert_eq!(hopeless(&music, &IN_SYNC), None, "it copies");
+    // The old one is removed in a moment.
+    music.mirrors[0].replicas[2].state = ReplicaState::InSync;
+    assert_eq!(hopeless(&music, &IN_SYNC), None);
+    let new = &mut music.mirrors[0].replicas[2];
+    (new.state, new.reason) = (ReplicaState::Faulty, Some("its disk is full".into()));
+    let advice =
+        |music: &VolumeStatus| hopeless(music, &IN_SYNC).unwrap().failure(music, &IN_SYNC).remedy;
+    assert_eq!(
+        advice(&music),
+        "when its disk is good again: evenkeel replica re-add music n3:fast; else: evenkeel replica remove music n3:fast, and then, with another disk: evenkeel replica replace music n2:fast --on NODE:DISK"
+    );
+    music.mirrors[0].replicas.remove(1);
+    assert!(
+        advice(&music).ends_with("with another disk: evenkeel replica add music --on NODE:DISK")
+    );
+    music.mirrors[0].replicas[1].role = ReplicaRole::Spare;
+    assert!(advice(&music).ends_with("evenkeel replica add music --spare --on NODE:DISK"));
+}
+
+#[test]
+fn who_stops_a_wait_is_told_that_the_work_goes_on_and_how_to_look_at_it() {
+    let failure = || Failure::new("stopped by Ctrl-C", "").exit(Exit::Interrupted);
+    let music = VolumeStatus { reason: Some("replica n2:fast: it copies".into()), ..volume() };
+    let reported = stopped(failure(), "music", Some(&music), &IN_SYNC);
+    let expected = "evenkeel: stopped by Ctrl-C\n  \
+                    why: volume `music` is not in-sync yet: replica n2:fast: it copies; only the wait has \
+                    ended: what is under way goes on\n  \
+                    do:  look at it: evenkeel volume status music; wait again: evenkeel volume status music \
+                    --wait in-sync\n";
+    assert_eq!(reported.render(), expected);
+    assert_eq!(reported.exit, Exit::Interrupted);
+    let reported = after("a replica was added on n3:fast", reported);
+    assert_eq!(reported.what, "a replica was added on n3:fast; the wait was stopped by Ctrl-C");
+    let reported = stopped(failure(), "music", None, &Goal::Volume(WaitFor::Degraded));
+    assert_eq!(reported.why, "only the wait has ended: what is under way goes on");
+    assert!(reported.remedy.ends_with(" --wait degraded"), "{}", reported.remedy);
+}

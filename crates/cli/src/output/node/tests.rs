@@ -38,7 +38,16 @@ fn a_full_disk_has_promised_what_its_replicas_lack_and_one_that_is_away_has_no_s
     }))
     .unwrap();
     assert_eq!(promised(&disk), "4G", "more than it has");
-    disk.available = Some(0);
+    let too_much = "promised too much: its replicas may still take 4G, and 1G are there: one that finds none becomes faulty";
+    assert_eq!(full(&disk).as_deref(), Some(too_much));
+    disk.available = Some(8 << 30);
+    assert_eq!(
+        full(&disk).as_deref(),
+        Some("nothing is free for more replicas: 8G are there, and promised to these")
+    );
+    disk.free = 1 << 30;
+    assert_eq!(full(&disk), None);
+    (disk.available, disk.free) = (Some(0), 0);
     assert_eq!(promised(&disk), "4G");
     disk.replicas.clear();
     assert_eq!(promised(&disk), "0");
@@ -180,9 +189,15 @@ fn a_token_is_shown_with_the_command_that_uses_it() {
     let answer =
         InviteAnswer { version: 1, token, expires: 1_700_000_000, count: 5, names, addresses };
     let shown = invited(&answer);
-    assert!(shown.starts_with("A token for 5 nodes named rack1-*, valid until "), "{shown}");
-    assert!(shown.ends_with("\n  evenkeel node join 10.0.0.1:7740 --token abc\n"), "{shown}");
+    let who = "A token for 5 nodes with names like rack1-*, valid until ";
+    assert!(shown.starts_with(who), "{shown}");
+    let on = ". On each node that is to join:\n\n  evenkeel node join 10.0.0.1:7740 --token abc\n";
+    assert!(shown.ends_with(on), "{shown}");
+    let member = InviteAnswer { count: 1, names: "n3".into(), ..answer.clone() };
+    assert!(invited(&member).starts_with("A token for node n3, valid until "));
+    assert!(invited(&member).contains(". On node n3:\n"), "{}", invited(&member));
     let one = InviteAnswer { count: 1, names: "*".into(), addresses: Vec::new(), ..answer };
-    assert!(invited(&one).starts_with("A token for one node, valid until "));
+    assert!(invited(&one).starts_with("A token for one node of any name, valid until "));
+    assert!(invited(&one).contains("On the node that is to join. ADDRESS is where others reach"));
     assert!(invited(&one).contains("node join ADDRESS --token abc"));
 }
