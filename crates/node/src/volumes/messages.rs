@@ -433,6 +433,13 @@ pub(super) fn unknown(state: ReplicaState, node: &str) -> String {
     format!("whether node {node} is there is not known; it was {}", word(state))
 }
 
+/// That an attach has ended somebody's use of the volume who was not asked.
+pub(super) fn taken_over(from: &str) -> String {
+    format!(
+        "the volume was taken over from node {from}, which counts as dead and had not detached it: what its programs had not flushed may be missing, and if that node runs, they get errors from now on"
+    )
+}
+
 /// That the coordinator takes a node for dead that the node which tells the status speaks to.
 pub(super) fn unseen(node: &str, reporter: &str) -> String {
     format!(

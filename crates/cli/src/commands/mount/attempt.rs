@@ -18,6 +18,7 @@ use crate::client;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::output;
 use crate::system::{self, NotRun};
 
 /// How long somebody waits for the node to take back what it has made who wants an end: half of
@@ -79,6 +80,9 @@ impl<'a> Attempt<'a> {
         let path = routes::fill(routes::ATTACH, &[name]);
         let client = &self.context.client;
         let answer: AttachAnswer = client.post_unless(&self.interrupt, &path, &request)?.parse()?;
+        if !self.context.global.json && !self.context.global.quiet {
+            eprint!("{}", output::phrases::warnings(&answer.warnings));
+        }
         answer.device.ok_or_else(|| {
             Failure::new(format!("volume `{name}` has no device"), "the node made none")
                 .advise("attach it with --as nbd and use an NBD client instead")

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use evenkeel_api::types::{AttachAnswer, AttachHow, AttachRequest, Export, VERSION};
 use evenkeel_api::{ApiError, ErrorCode, routes};
 use evenkeel_attach::AttachError;
-use evenkeel_core::VolumeId;
 use hyper::Method;
 
 use crate::cluster;
@@ -18,8 +17,8 @@ use crate::volumes::attachment::end::end;
 use crate::volumes::attachment::lifecycle::{AskedBy, Phase};
 use crate::volumes::attachment::start::{alive, establish, start};
 use crate::volumes::attachment::{again, export, wanted};
-use crate::volumes::lookup::{find, named};
-use crate::volumes::{Attached, status};
+use crate::volumes::lookup::{Found, find, named, primaries_elsewhere};
+use crate::volumes::{Attached, messages, status};
 
 /// Most characters by which a mount is named.
 const MAX_TOKEN: usize = 64;
@@ -52,6 +51,7 @@ pub async fn attach(
     let turn = turn(node, id).await;
     let alive = alive(node, &turn, &what).await?;
     let is_taken_up = node.volumes.awaited(id).is_some();
+    let mut taken_over = None;
     let attached = match alive {
         Some(attached)
             if adds_nothing(&attached.shown(), &request) && !takes_what_is_there(&request) =>
@@ -59,7 +59,11 @@ pub async fn attach(
             return Err(attached_already(node, &what, ""));
         }
         Some(attached) => attached,
-        None => begin(node, &turn, &request, &what).await?,
+        None => {
+            let (begun, from) = begin(node, &turn, &request, &what).await?;
+            taken_over = from;
+            begun
+        }
     };
     if let Some(otherwise) = shown_otherwise(&meant(node, &attached), &request) {
         return Err(attached_already(node, &what, otherwise));
@@ -71,7 +75,9 @@ pub async fn attach(
     note(&turn, &attached, &request, is_taken_up);
     turn.save().await;
     wanted::changed(node, &turn).await;
-    answer(node, &attached, &request, forwarded).await
+    let mut answer = answer(node, &attached, &request, forwarded).await?;
+    answer.warnings.extend(taken_over);
+    Ok(answer)
 }
 
 /// Notes who has it from now on. `is_taken_up`: it is attached again as it was, perhaps for a
@@ -108,18 +114,27 @@ async fn answer(
 }
 
 /// Attaches what is not attached: as it was, if it is to be attached again, or as is asked for.
+/// Also tells from whom it was taken over, if it was.
 async fn begin(
     node: &Arc<Node>,
     turn: &Turn,
     request: &AttachRequest,
     what: &str,
-) -> Result<Arc<Attached>, ApiError> {
+) -> Result<(Arc<Attached>, Option<String>), ApiError> {
     // Not by its name: another one may have got that meanwhile.
-    refuse_device(node, turn.volume(), request, what).await?;
-    match again::take_up(node, turn, what).await? {
-        Some(attached) => Ok(attached),
-        None => start(node, turn, what, asked(request)).await,
-    }
+    let found = find(node, what, &turn.volume().to_string()).await?;
+    refuse_device(node, &found, request, what).await?;
+    let attached = match again::take_up(node, turn, what).await? {
+        Some(attached) => attached,
+        None => start(node, turn, what, asked(request)).await?,
+    };
+    Ok((attached, taken_over(node, &found)))
+}
+
+/// From which node a volume was taken over that had this view before it was attached.
+fn taken_over(node: &Node, before: &Found) -> Option<String> {
+    let mut dead = primaries_elsewhere(node, &before.view).filter(|_| !before.view.is_shared());
+    dead.next().map(|id| messages::taken_over(&node.coordinator.node_ref(id).name))
 }
 
 /// By what it is shown, or is to be as soon as that can be made.
@@ -166,7 +181,7 @@ fn refuse_read_only_device(request: &AttachRequest, what: &str) -> Result<(), Ap
 /// Refuses a block device that cannot be made, before the volume is taken over from anybody.
 async fn refuse_device(
     node: &Arc<Node>,
-    volume: VolumeId,
+    found: &Found,
     request: &AttachRequest,
     what: &str,
 ) -> Result<(), ApiError> {
@@ -175,8 +190,7 @@ async fn refuse_device(
         AttachHow::Auto => false,
         AttachHow::Nbd | AttachHow::None => return Ok(()),
     };
-    let name = find(node, what, &volume.to_string()).await?.stored.record.name;
-    let what = what.to_owned();
+    let (name, what) = (found.stored.record.name.clone(), what.to_owned());
     let check = move |node: &Node| match evenkeel_attach::refuse(&place(node), &name) {
         // It is exported instead.
         Err(AttachError::Unavailable(_)) if !is_needed => Ok(()),
