@@ -71,7 +71,7 @@ impl Volumes {
                 true => node
                     .warnings
                     .warn_until_shown(volume, format!("{text}; it attaches again by itself")),
-                false => node.warn(text),
+                false => node.warnings.warn_until_attached(volume, text),
             }
         }
     }
@@ -102,6 +102,7 @@ fn follow(node: &Arc<Node>, attached: &Arc<Attached>, note: Note) {
         Note::Serving { follows, .. } => {
             attached.note_serves(core_now());
             actor::serves(node, attached, follows);
+            node.warnings.attached(attached.id);
         }
         Note::Verified { .. } => verdict::keep_soon(node, attached),
         Note::Grown(size) => {
