@@ -265,7 +265,7 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
     page.head(
         "volume_replica_in_sync",
         "gauge",
-        "Whether a replica of a volume attached here is in-sync.",
+        "Whether a replica of a volume attached here is in-sync and answers its primary.",
     );
     page_replicas(page, &pairs, "volume_replica_in_sync", |_, in_sync| Some(u64::from(in_sync)));
     page.head(
@@ -339,8 +339,11 @@ fn page_replicas(
         let Some(core) = &volume.primary else { continue };
         let Some(view) = &core.view else { continue };
         for (_, record) in view.replicas() {
-            let in_sync = record.state == evenkeel_core::ReplicaState::InSync;
             let peer = core.replicas.iter().find(|peer| peer.replica == record.id);
+            let answers = peer.is_some_and(|peer| {
+                peer.connected && peer.leaving.is_none() && !peer.may_be_out_of_sync
+            });
+            let in_sync = record.state == evenkeel_core::ReplicaState::InSync && answers;
             let progress = peer.and_then(|peer| peer.rebuild);
             if let Some(value) = value(progress, in_sync) {
                 let id = record.id.to_string();

@@ -214,3 +214,29 @@ async fn the_list_of_nodes_tells_who_answers_the_node_that_is_asked() {
     let list = nodes[0].until("/v1/nodes", |n| n["nodes"][1]["alive"] == false).await;
     assert_eq!(list["nodes"][1]["answers"], false, "it is asked all the same: {list:#}");
 }
+
+/// The view calls it what it was until the coordinator answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_metric_calls_a_replica_in_sync_that_does_not_answer() {
+    let place = Place::new();
+    let mut nodes = place.cluster(&["a", "b", "c"]).await;
+    create_on(&nodes[0], &["b:d", "c:d"], 1).await;
+    nodes[1].attach("web").await;
+    let status = nodes[1].get(VOLUME).await;
+    let line = |node: &str| {
+        let id = on(&status, node)["id"].as_str().unwrap();
+        format!("evenkeel_volume_replica_in_sync{{volume=\"web\",replica=\"{id}\"}}")
+    };
+    let says = |metrics: &Value, node: &str, value: u8| {
+        let expected = format!("{} {value}", line(node));
+        metrics.as_str().unwrap().lines().any(|line| line == expected)
+    };
+    let metrics = nodes[1].get("/metrics").await;
+    assert!(says(&metrics, "b", 1) && says(&metrics, "c", 1), "{metrics}");
+    let join = cut_off(&nodes[1]);
+    nodes[2].crash().await;
+    nodes[1].until("/metrics", |metrics| says(metrics, "b", 1) && says(metrics, "c", 0)).await;
+    let status = nodes[1].get(VOLUME).await;
+    assert_eq!(on(&status, "c")["state"], "in-sync", "{status:#}");
+    join();
+}
