@@ -37,8 +37,9 @@ pub fn umount(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let points = system::mount_points(&device);
     points::refuse_hidden(&name, &device, &system::mounts(), points::volume_of)?;
     let interrupt = Interrupt::watch()?;
-    for point in &points {
-        unmount(context, &interrupt, &name, point)?;
+    for (index, point) in points.iter().enumerate() {
+        let unmounted = unmount(context, &interrupt, &name, (point, &points[index + 1..]));
+        unmounted.map_err(|failure| after_others(failure, &points[..index]))?;
     }
     let before = Before::of(&points, &device, is_used);
     let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
@@ -125,6 +126,21 @@ impl Left {
     }
 }
 
+/// It could not be unmounted from a directory, and was from these.
+fn after_others(failure: Failure, before: &[PathBuf]) -> Failure {
+    if before.is_empty() {
+        return failure;
+    }
+    let done = format!("it is unmounted from {}", listed(before));
+    let why = if failure.why.is_empty() { done } else { format!("{}; {done}", failure.why) };
+    Failure { why, ..failure }
+}
+
+fn listed(points: &[PathBuf]) -> String {
+    let shown: Vec<_> = points.iter().map(|point| point.display().to_string()).collect();
+    shown.join(", ")
+}
+
 /// Takes away what was attached to mount it.
 fn give_back(
     context: &Context,
@@ -158,6 +174,10 @@ fn give_back(
 /// It is unmounted, or about to be, and the node could not detach it.
 fn not_detached(failure: Failure, name: &str, before: Before) -> Failure {
     let (state, remedy) = match before {
+        Before::Written if failure.exit == Exit::Interrupted => (
+            "is being unmounted, and may be attached still",
+            format!("when it answers, end that: evenkeel umount {name}"),
+        ),
         _ if failure.exit == Exit::Interrupted => {
             ("is unmounted, and may be attached still", format!("end that: evenkeel umount {name}"))
         }
@@ -182,11 +202,12 @@ fn not_mounted(name: &str, why: &str) -> Failure {
         .advise(format!("to end its use: evenkeel detach {name}"))
 }
 
+/// `rest`: where else it is mounted.
 fn unmount(
     context: &Context,
     interrupt: &Interrupt,
     name: &str,
-    point: &Path,
+    (point, rest): (&Path, &[PathBuf]),
 ) -> Result<(), Failure> {
     let is_silent = context.global.json || context.global.quiet;
     let report = || {
@@ -200,7 +221,7 @@ fn unmount(
     let ran = system::run_unless(interrupt, "umount", &[point.as_os_str()], SLOW, report);
     match ran {
         // It had done its work when it was stopped.
-        Ok(_) => interrupt.check().map_err(|stopped| unmounted_only(stopped, name)),
+        Ok(_) => interrupt.check().map_err(|stopped| unmounted_only(stopped, name, (point, rest))),
         Err(NotRun::GoesOn) => {
             Err(goes_on(interrupt.check().err().unwrap_or_else(|| still_runs(point)), name, point))
         }
@@ -208,7 +229,7 @@ fn unmount(
             let stopped = interrupt.check().err().unwrap_or(failure);
             match system::mounts().iter().any(|mount| mount.point == point) {
                 true => Err(still_mounted(stopped, name, point)),
-                false => Err(unmounted_only(stopped, name)),
+                false => Err(unmounted_only(stopped, name, (point, rest))),
             }
         }
         Err(NotRun::Failed(failure)) => {
@@ -217,9 +238,16 @@ fn unmount(
     }
 }
 
-/// It was stopped, and is unmounted.
-fn unmounted_only(stopped: Failure, name: &str) -> Failure {
-    let why = format!("volume {name} is unmounted, and stays attached");
+/// It was stopped, and is unmounted there.
+fn unmounted_only(stopped: Failure, name: &str, (point, rest): (&Path, &[PathBuf])) -> Failure {
+    let why = match rest {
+        [] => format!("volume {name} is unmounted, and stays attached"),
+        _ => format!(
+            "volume {name} is unmounted from {}, and mounted on {} still",
+            point.display(),
+            listed(rest)
+        ),
+    };
     Failure { why, ..stopped }.advise(format!("end that: evenkeel umount {name}"))
 }
 
