@@ -13,6 +13,8 @@ pub(crate) enum Canary {
     WakeOne,
     /// An answer of the coordinator goes to whoever is attached, whoever has asked.
     AnswerNext,
+    /// What was reserved for the answer to a read over a link stays reserved.
+    KeepRooms,
     /// The other end of a link is not told that it has failed.
     FailUnheard,
     /// A failed flush of a drive is told to nobody but who asked for it.

@@ -51,8 +51,8 @@ pub(super) struct Client {
 
 impl Client {
     /// One, and what makes its front end.
-    pub(super) fn new(volume: usize, id: FrontendId) -> (Self, FrontendMaker) {
-        let [ours, theirs] = connection();
+    pub(super) fn new(volume: usize, id: FrontendId, room: usize) -> (Self, FrontendMaker) {
+        let [ours, theirs] = connection(room);
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
         let desk = desk();
         let (own, heard) = (desk.clone(), bell.try_clone().expect("a descriptor"));
@@ -138,12 +138,11 @@ impl Client {
     }
 }
 
-/// Two sockets that are connected. All fits that is sent before somebody reads: to send waits for
-/// nobody.
-pub(super) fn connection() -> [OwnedFd; 2] {
+/// Two sockets that are connected, with so much room for what was sent and not received.
+pub(super) fn connection(room: usize) -> [OwnedFd; 2] {
     let (one, other) = UnixStream::pair().expect("two sockets");
     [one, other].map(|socket| {
-        sockopt::set_socket_send_buffer_size(&socket, 1 << 20).expect("a size");
+        sockopt::set_socket_send_buffer_size(&socket, room).expect("a size");
         OwnedFd::from(socket)
     })
 }

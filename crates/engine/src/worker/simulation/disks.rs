@@ -28,6 +28,8 @@ pub(super) struct Replica {
     /// Which of the world's volumes, and nodes.
     pub(super) volume: usize,
     pub(super) node: usize,
+    /// Which of the node's drives, and how its process knows it.
+    place: usize,
     pub(super) drive: Arc<Drive>,
     pub(super) phase: Phase,
     /// Failed flushes of the drive when it was opened, and of which it has been told.
@@ -47,7 +49,7 @@ impl Replica {
     pub(super) fn new(
         place: (usize, usize, u32),
         id: ReplicaId,
-        drive: Arc<Drive>,
+        (on, drive): (usize, Arc<Drive>),
         view: &View,
         (has_checksums, has_fua): (bool, bool),
     ) -> Self {
@@ -78,6 +80,7 @@ impl Replica {
             id,
             volume,
             node,
+            place: on,
             drive,
             phase,
             opened_at,
@@ -124,6 +127,12 @@ impl Replica {
         let mut replica = replica.expect("it can be read");
         replica.config.has_fua = self.has_fua;
         Some(replica)
+    }
+
+    /// The process of its node has ended; the next one knows the drives as these.
+    pub(super) fn process_ended(&mut self, drives: &[Arc<Drive>]) {
+        self.drive = drives[self.place].clone();
+        self.phase = Phase::Closed;
     }
 
     /// Whether a flush of its drive has failed of which it has to be told.

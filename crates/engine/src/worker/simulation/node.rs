@@ -12,6 +12,7 @@ use crate::api::{EngineConfig, EngineEvent};
 use crate::disk::device::{Drive, Listeners};
 use crate::disk::{Helper, Reporter, Task};
 use crate::ring::{Owner, Ring};
+use crate::seeds::Random;
 use crate::worker::{Worker, mailbox};
 
 /// What the engine tells, until the world looks.
@@ -56,7 +57,13 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(id: NodeId, workers: usize, drives: usize, memory: Memory) -> Self {
+    pub(super) fn new(
+        id: NodeId,
+        workers: usize,
+        drives: usize,
+        memory: Memory,
+        now: Instant,
+    ) -> Self {
         let (events, listeners) = (Inbox::new(), Arc::new(Listeners::default()));
         let told = events.clone();
         let config = EngineConfig {
@@ -74,7 +81,7 @@ impl Node {
             let (sender, tasks) = channel();
             let (reporter, helper) = (receiver.reporter(), Helper::with_tasks(sender));
             let listeners = listeners.clone();
-            let worker = Worker::new(index, &config, receiver, helper, listeners, Instant(1));
+            let worker = Worker::new(index, &config, receiver, helper, listeners, now);
             Bench::new(worker.expect("a ring"), tasks, reporter)
         });
         let benches = benches.collect();
@@ -145,6 +152,18 @@ impl Bench {
 
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.worker.cx.next_timer()
+    }
+
+    /// The process is killed: what disks were to do is done or not.
+    pub(super) fn die(&mut self, random: &mut Random) {
+        let held = self.ring().held();
+        for place in (0..held.len()).rev() {
+            if matches!(held[place], Owner::Disk { .. }) && random.chance(500) {
+                self.worker.cx.ring_mut().end_held(place);
+            }
+        }
+        self.worker.machines.end(&mut self.worker.cx);
+        self.collect();
     }
 
     /// Tasks of disks' helpers that nobody has carried out.

@@ -39,6 +39,8 @@ pub(super) struct Faults {
     pub(super) flushes: u64,
     pub(super) closes: u64,
     pub(super) detaches: u64,
+    /// Processes that are killed.
+    pub(super) kills: u64,
     /// Front ends that are removed, and clients that hang up.
     pub(super) removals: u64,
     pub(super) hang_ups: u64,
@@ -62,6 +64,8 @@ pub(super) struct Plan {
     pub(super) clients: usize,
     pub(super) depth: usize,
     pub(super) memory: Memory,
+    /// What fits into a socket.
+    pub(super) sockets: usize,
     pub(super) faults: Faults,
     /// Most blocks of a request.
     longest: u64,
@@ -92,6 +96,7 @@ impl Plan {
         };
         let shapes = (0..count).map(&mut shape).collect();
         let tight = random.pick(&[16 << 10, 64 << 10, 1 << 20]);
+        let worker = random.pick(&[128 << 10, 64 << 20, 64 << 20]);
         let link = random.pick(&[32 << 10, 1 << 20, 8 << 20]);
         let mut plan = Self {
             nodes,
@@ -99,7 +104,8 @@ impl Plan {
             shapes,
             clients: 1 + random.index(3),
             depth: 1 + random.index(8),
-            memory: Memory { worker: 64 << 20, volume: tight, link },
+            memory: Memory { worker, volume: tight, link },
+            sockets: random.pick(&[4 << 10, 64 << 10, 1 << 20]),
             faults: Faults::default(),
             longest,
             weights,
@@ -137,7 +143,8 @@ impl Plan {
             interrupts: some(300),
             flushes: some(30),
             closes: some(60),
-            detaches: some(30),
+            detaches: some(60),
+            kills: some(30),
             removals: some(60),
             hang_ups: some(60),
             cuts: some(60),

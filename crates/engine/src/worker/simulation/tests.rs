@@ -11,7 +11,7 @@ const STEPS: u64 = 3000;
 const SAMPLE: u64 = 150;
 
 /// What each fault and each oracle needs to be worth something.
-const MARKS: [&str; 29] = [
+const MARKS: [&str; 30] = [
     "answers of the coordinator",
     "cancelled",
     "changes",
@@ -28,6 +28,7 @@ const MARKS: [&str; 29] = [
     "flushes of somebody that failed",
     "front ends that ended",
     "hang-ups",
+    "kills",
     "links that ended",
     "maps",
     "operations that failed",
@@ -115,6 +116,7 @@ fn every_canary_is_found() {
         Canary::AnswerByNumber,
         Canary::AnswerNext,
         Canary::FailUnheard,
+        Canary::KeepRooms,
         Canary::ReuseKey,
         Canary::ShareNoDrive,
         Canary::WakeOne,

@@ -2,7 +2,9 @@
 
 mod actions;
 mod ending;
+mod harm;
 mod hearing;
+mod orders;
 
 use std::collections::BTreeMap;
 
@@ -55,7 +57,7 @@ enum Told {
     Attached(usize, Result<(), EngineError>),
     Added(usize, Result<(), EngineError>),
     Removed(usize, Result<(), EngineError>),
-    Detached(usize, Result<(), CommandError>),
+    Commanded(usize, Result<(), CommandError>),
 }
 
 /// See the module's documentation.
@@ -68,13 +70,16 @@ pub(super) struct World {
     volumes: Vec<Volume>,
     replicas: Vec<Replica>,
     clients: Vec<Client>,
-    told: Inbox<Told>,
-    /// Orders that are not answered.
-    orders: usize,
+    /// With the node that was ordered.
+    told: Inbox<(usize, Told)>,
+    /// Orders that are not answered, of each node.
+    orders: Vec<usize>,
     /// Connections that workers have asked for, and of which node.
     connects: Vec<(usize, Connect)>,
     /// Operations that found no space: a flush that finds none fails for its own replica alone.
     refusals: u64,
+    /// Whether nothing is wrong, and all that was has been overcome.
+    is_calm: bool,
     /// The last name of a request.
     names: u64,
     pub(super) counts: Counts,
@@ -87,7 +92,8 @@ impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random);
-        let node = |index| Node::new(node_id(index), plan.workers, DRIVES, plan.memory);
+        let now = Instant(1);
+        let node = |index| Node::new(node_id(index), plan.workers, DRIVES, plan.memory, now);
         let nodes: Vec<_> = (0..plan.nodes).map(node).collect();
         let volumes = plan.shapes.iter().map(|shape| Volume {
             coordinator: Coordinator::new(first_view(shape)),
@@ -104,16 +110,17 @@ impl World {
         Self {
             volumes: volumes.collect(),
             replicas: replicas.collect(),
+            orders: vec![0; plan.nodes],
             random,
             plan,
-            now: Instant(1),
+            now,
             step: 0,
             nodes,
             clients: Vec::new(),
             told: Inbox::new(),
-            orders: 0,
             connects: Vec::new(),
             refusals: 0,
+            is_calm: false,
             names: 0,
             counts: Counts::new(),
             story: 0,
@@ -202,8 +209,8 @@ fn replicas(nodes: &[Node], volume: usize, shape: &Shape) -> Vec<Replica> {
     let mut replicas = Vec::new();
     for (mirror, places) in shape.mirrors.iter().enumerate() {
         for (index, (node, drive)) in places.iter().copied().enumerate() {
-            let drive = nodes[node].drives[drive].clone();
             let place = (volume, node, mirror as u32);
+            let drive = (drive, nodes[node].drives[drive].clone());
             let features = (shape.has_checksums, shape.has_fua);
             let id = replica_id(mirror, index);
             replicas.push(Replica::new(place, id, drive, &view, features));

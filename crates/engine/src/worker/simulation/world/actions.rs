@@ -1,16 +1,11 @@
-//! What the world does: it asks, lets operations end, lets time pass, and does harm.
+//! What the world does: it asks, lets operations end, and answers for coordinators and helpers.
 
-use evenkeel_core::primary::{Command, Earlier, PrimaryConfig};
-use evenkeel_core::{Incarnation, PrimaryId, Settings};
-
-use super::super::client::{Client, Stage, connection};
+use super::super::client::{Stage, connection};
 use super::super::coordinator::Manners;
 use super::super::desk::Ask;
-use super::super::disks::Phase;
 use super::super::model::{BLOCK, Violation};
 use super::super::plan::Kind;
-use super::{Connect, Told, World};
-use crate::api::FrontendId;
+use super::{Connect, World};
 use crate::ring::{Owner, Purpose};
 
 impl World {
@@ -34,7 +29,7 @@ impl World {
         self.hear()
     }
 
-    fn any_worker(&mut self) -> (usize, usize) {
+    pub(super) fn any_worker(&mut self) -> (usize, usize) {
         (self.random.index(self.plan.nodes), self.random.index(self.plan.workers))
     }
 
@@ -150,7 +145,7 @@ impl World {
         let (from, Connect { volume, request, replica, to }) = self.connects.remove(place);
         let id = self.plan.shapes[volume].id;
         let connection = (!self.random.chance(refusals)).then(|| {
-            let [ours, theirs] = connection();
+            let [ours, theirs] = connection(self.plan.sockets);
             let peer = self.nodes[from].id;
             self.nodes[to].engine.accept_link(id, replica, peer, theirs.into());
             ours.into()
@@ -165,143 +160,6 @@ impl World {
         if bench.tasks() > 0 {
             bench.carry_out();
             self.note("tasks of helpers", worker as u64);
-        }
-    }
-
-    /// Opens, attaches and adds what is not there.
-    pub(super) fn keep_going(&mut self) {
-        for replica in 0..self.replicas.len() {
-            if self.replicas[replica].phase == Phase::Closed && self.random.chance(300) {
-                self.open(replica);
-            }
-        }
-        for volume in 0..self.volumes.len() {
-            let count = self.clients_of(volume).count();
-            if self.volumes[volume].primary.is_none() && self.random.chance(300) {
-                self.attach(volume);
-            } else if self.volumes[volume].primary.is_some()
-                && !self.volumes[volume].is_detaching
-                && count < self.plan.clients
-            {
-                self.add_client(volume);
-            }
-        }
-    }
-
-    pub(super) fn open(&mut self, replica: usize) {
-        let node = self.replicas[replica].node;
-        // Whoever is told that it is closed has looked whether its file is free.
-        let Some(open) = self.replicas[replica].read(node) else { return };
-        self.replicas[replica].phase = Phase::Opening;
-        self.replicas[replica].refusals = self.refusals;
-        let told = self.told.clone();
-        self.orders += 1;
-        let answer = move |result| told.put(Told::Opened(replica, result));
-        self.nodes[node].engine.open_replica(open, answer);
-    }
-
-    pub(super) fn close(&mut self, replica: usize) {
-        let it = &mut self.replicas[replica];
-        it.phase = Phase::Closing;
-        let (volume, id, told) = (self.plan.shapes[it.volume].id, it.id, self.told.clone());
-        self.orders += 1;
-        let answer = move |result| told.put(Told::Closed(replica, result));
-        self.nodes[it.node].engine.close_replica(volume, id, answer);
-    }
-
-    pub(super) fn attach(&mut self, volume: usize) {
-        let (shape, it) = (&self.plan.shapes[volume], &mut self.volumes[volume]);
-        it.incarnation += 1;
-        it.node = self.random.index(self.nodes.len());
-        let node = &self.nodes[it.node];
-        let id = PrimaryId { node: node.id, incarnation: Incarnation(it.incarnation) };
-        it.primary = Some(id);
-        let (settings, earlier) = (Settings::default(), Earlier::Ended);
-        let config = PrimaryConfig { id, volume: shape.id, settings, earlier };
-        let told = self.told.clone();
-        self.orders += 1;
-        node.engine.attach(config, None, move |result| told.put(Told::Attached(volume, result)));
-    }
-
-    pub(super) fn detach(&mut self, volume: usize) {
-        self.volumes[volume].is_detaching = true;
-        let (shape, told) = (&self.plan.shapes[volume], self.told.clone());
-        self.orders += 1;
-        let answer = move |result| told.put(Told::Detached(volume, result));
-        let node = self.volumes[volume].node;
-        self.nodes[node].engine.command(shape.id, Command::Detach, answer);
-    }
-
-    pub(super) fn add_client(&mut self, volume: usize) {
-        let it = &mut self.volumes[volume];
-        it.clients += 1;
-        let (client, make) = Client::new(volume, FrontendId(it.clients));
-        let (id, told, index) = (client.id, self.told.clone(), self.clients.len());
-        self.clients.push(client);
-        let shape = &self.plan.shapes[volume];
-        self.orders += 1;
-        let answer = move |result| told.put(Told::Added(index, result));
-        let engine = &self.nodes[it.node].engine;
-        engine.add_frontend(shape.id, id, "simulated".to_owned(), make, answer);
-    }
-
-    pub(super) fn remove(&mut self, client: usize) {
-        let it = &mut self.clients[client];
-        it.stage = Stage::Leaving;
-        let (shape, told) = (&self.plan.shapes[it.volume], self.told.clone());
-        self.orders += 1;
-        let answer = move |result| told.put(Told::Removed(client, result));
-        let node = self.volumes[it.volume].node;
-        self.nodes[node].engine.remove_frontend(shape.id, it.id, answer);
-    }
-
-    /// Of all kinds of harm some are done, rarely: of ten thousand steps this is called in 400.
-    fn do_harm(&mut self) {
-        let faults = self.plan.faults;
-        let comes = |random: &mut crate::seeds::Random, often: u64| random.chance(often * 2);
-        if comes(&mut self.random, faults.flushes) {
-            let node = self.random.index(self.nodes.len());
-            let drive = self.random.index(self.nodes[node].drives.len());
-            self.nodes[node].drives[drive].flush_failed();
-            self.note("flushes of somebody that failed", drive as u64);
-        }
-        if comes(&mut self.random, faults.closes) {
-            let replica = self.random.index(self.replicas.len());
-            if self.replicas[replica].phase == Phase::Open {
-                self.close(replica);
-                self.note("closes", replica as u64);
-            }
-        }
-        if comes(&mut self.random, faults.detaches) {
-            let volume = self.random.index(self.volumes.len());
-            if self.volumes[volume].primary.is_some() && !self.volumes[volume].is_detaching {
-                self.detach(volume);
-                self.note("detaches", volume as u64);
-            }
-        }
-        if comes(&mut self.random, faults.partings) {
-            let (node, other) = (self.random.index(self.nodes.len()), self.any_worker().0);
-            let id = self.nodes[other].id;
-            self.nodes[node].engine.disconnect(id);
-            self.note("partings", node as u64);
-        }
-        if comes(&mut self.random, faults.pauses) {
-            self.now.0 += self.random.below(8_000_000_000);
-            self.note("pauses", 0);
-        }
-        let running: Vec<_> = (0..self.clients.len())
-            .filter(|client| self.clients[*client].stage == Stage::Running)
-            .collect();
-        if running.is_empty() {
-            return;
-        }
-        let client = self.random.pick(&running);
-        if comes(&mut self.random, faults.removals) {
-            self.remove(client);
-            self.note("removals", client as u64);
-        } else if comes(&mut self.random, faults.hang_ups) {
-            self.clients[client].hang_up();
-            self.note("hang-ups", client as u64);
         }
     }
 }

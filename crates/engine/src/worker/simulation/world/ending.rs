@@ -10,6 +10,8 @@ use crate::ring::Owner;
 
 /// Rounds without faults in which something has to be reached.
 const ROUNDS: u64 = 4000;
+/// Reads by which each block of a volume is read, some of them at once.
+const READS: usize = 6;
 /// Seconds of virtual time for the same.
 const TIME: u64 = 1200;
 
@@ -17,16 +19,18 @@ impl World {
     pub(super) fn end(&mut self) -> Result<(), Violation> {
         self.plan.faults = Faults::default();
         self.until("all replicas are closed or open", |world| {
-            world.orders == 0
+            world.has_no_orders()
                 && (world.replicas.iter()).all(|it| matches!(it.phase, Phase::Open | Phase::Closed))
         })?;
         self.close_all()?;
         (0..self.replicas.len()).for_each(|replica| self.open(replica));
         self.until("all requests are answered", |world| {
             world.attach_all();
-            world.orders == 0 && world.all_serve() && world.all_is_answered()
+            world.has_no_orders() && world.all_serve() && world.all_is_answered()
         })?;
+        self.is_calm = true;
         self.read_all()?;
+        self.is_calm = false;
         self.give_up()
     }
 
@@ -55,8 +59,9 @@ impl World {
     fn goes_on(&mut self) -> bool {
         let now = self.now;
         let benches = self.nodes.iter_mut().flat_map(|node| &mut node.workers);
-        let mut busy =
-            benches.map(|it| it.has_to_do(now) || it.tasks() > 0 || !it.can_end().is_empty());
+        let mut busy = benches.map(|it| {
+            it.has_to_do(now) || it.ring().given() > 0 || it.tasks() > 0 || !it.can_end().is_empty()
+        });
         busy.any(|is_busy| is_busy)
             || self.volumes.iter().any(|it| !it.coordinator.has_nothing_to_do())
     }
@@ -123,6 +128,10 @@ impl World {
         }
     }
 
+    fn has_no_orders(&self) -> bool {
+        self.orders.iter().all(|count| *count == 0)
+    }
+
     fn all_serve(&self) -> bool {
         self.volumes.iter().all(|it| it.is_serving && !it.is_detaching)
     }
@@ -139,7 +148,7 @@ impl World {
     fn read_all(&mut self) -> Result<(), Violation> {
         for volume in 0..self.volumes.len() {
             self.volumes[volume].model.nothing_is_under_way(self.step);
-            let (reads, mut times) = (self.plan.used().len() as u64, 0);
+            let (reads, mut times) = (READS as u64, 0);
             let wanted = self.counts.get("reads").copied().unwrap_or_default() + reads;
             while self.counts.get("reads").copied().unwrap_or_default() < wanted {
                 times += 1;
@@ -162,7 +171,7 @@ impl World {
         self.add_client(volume);
         self.until("a client is added", |world| world.clients[client].stage != Stage::Adding)?;
         if self.clients[client].stage == Stage::Running {
-            for blocks in self.plan.used() {
+            for blocks in self.plan.used().into_iter().cycle().take(READS) {
                 self.ask_for(client, Kind::Read, blocks);
             }
         }
@@ -180,12 +189,12 @@ impl World {
             }
         }
         self.until("all volumes are detached", |world| {
-            world.orders == 0 && world.volumes.iter().all(|it| it.primary.is_none())
+            world.has_no_orders() && world.volumes.iter().all(|it| it.primary.is_none())
         })?;
         self.close_all()?;
         for bench in self.nodes.iter().flat_map(|node| &node.workers) {
             let (ring, pool) = (bench.ring(), bench.worker.cx.pool());
-            if ring.held() != [Owner::Waker] {
+            if ring.held() != [Owner::Waker] || ring.given() > 0 {
                 return Err(("I11", format!("still under way: {:?}", ring.held())));
             }
             if (pool.in_use(), pool.reserved()) != (0, 0) {

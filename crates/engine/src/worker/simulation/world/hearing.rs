@@ -2,6 +2,7 @@
 
 use evenkeel_core::RequestError;
 use evenkeel_core::primary::Note;
+use evenkeel_core::view::Cause;
 
 use super::super::client::{Open, Stage};
 use super::super::desk::{Ask, Life, Outcome, look};
@@ -14,8 +15,8 @@ use crate::error::EngineError;
 impl World {
     /// Hears all that has been told since it was called last.
     pub(super) fn hear(&mut self) -> Result<(), Violation> {
-        while let Some(told) = self.told.take() {
-            self.orders -= 1;
+        while let Some((node, told)) = self.told.take() {
+            self.orders[node] -= 1;
             self.is_told(told)?;
         }
         for node in 0..self.nodes.len() {
@@ -57,8 +58,8 @@ impl World {
             }
             // It has ended by itself, or with its volume.
             Told::Removed(_, Err(EngineError::Unknown)) => {}
-            Told::Detached(volume, result) => {
-                self.note("detached", volume as u64 + 2 * u64::from(result.is_ok()));
+            Told::Commanded(volume, result) => {
+                self.note("commands", volume as u64 + 2 * u64::from(result.is_ok()));
             }
             told => return Err(("orders", format!("{told:?}"))),
         }
@@ -88,7 +89,7 @@ impl World {
             EngineEvent::Note { volume: id, note } => {
                 let volume = volume(id);
                 self.volumes[volume].is_serving |= matches!(note, Note::Serving { .. });
-                self.noted(note);
+                self.noted(note)?;
             }
             EngineEvent::Ended { volume: id, primary, reason } => {
                 let volume = volume(id);
@@ -133,17 +134,21 @@ impl World {
         Ok(())
     }
 
-    fn noted(&mut self, note: Note) {
+    fn noted(&mut self, note: Note) -> Result<(), Violation> {
         if self.log {
             println!("{note:?}");
         }
         match note {
             Note::Serving { .. } => self.note("serving", 0),
+            Note::Left(_, Cause::Late) if self.is_calm => {
+                return Err(("I11", format!("nothing is wrong, and yet {note:?}")));
+            }
             Note::Left(..) => self.note("replicas that left", 0),
             Note::Completed { .. } => self.note("rebuilds", 0),
             Note::Suspended(_) => self.note("requests that wait", 0),
             _ => {}
         }
+        Ok(())
     }
 
     /// A primary has ended: nothing goes on that was attached with it.
