@@ -204,5 +204,12 @@ pub struct PrimaryId {
     pub incarnation: Incarnation,
 }
 
+/// A write, by who has sent it and its place among that one's operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WriteId {
+    pub primary: PrimaryId,
+    pub sequence: Sequence,
+}
+
 #[cfg(test)]
 mod tests;

@@ -173,7 +173,7 @@ impl<P: Payload> Informed<P> {
         };
         match message {
             Message::SessionOpened { session, report } => {
-                self.session_opened(cx, (replica, link), session, report);
+                self.session_opened(cx, replica, link, session, report);
             }
             Message::Adopted { generation } => self.adopted(cx, replica, generation),
             Message::Refused { adopted, sequence } => {
@@ -199,7 +199,7 @@ impl<P: Payload> Informed<P> {
             | Message::RebuildProgress { .. }
             | Message::RebuildCopied { .. } => {
                 let (io, lower) = &mut self.io();
-                let flow = io.message(cx, lower, (replica, link), message, payload);
+                let flow = io.message(cx, lower, replica, link, message, payload);
                 self.follow(cx, flow);
             }
             // Only a primary or a rebuilding replica says these.

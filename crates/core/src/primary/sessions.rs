@@ -78,7 +78,8 @@ impl<P: Payload> Informed<P> {
     pub(super) fn session_opened(
         &mut self,
         cx: &mut Context<'_, P>,
-        (replica, link): (ReplicaId, LinkId),
+        replica: ReplicaId,
+        link: LinkId,
         session: SessionNumber,
         report: ReplicaReport,
     ) {

@@ -89,7 +89,7 @@ impl<P: Payload> Unread<P> {
             return self.advance(cx); // Nothing was asked.
         };
         let known = Known { volume: cx.config.volume, view: None, is_starting: true };
-        match self.asking.answered(cx, (call, answer), known) {
+        match self.asking.answered(cx, call, answer, known) {
             Answer::Newest(view) => self.gather(cx, since, *view),
             Answer::NoVolume => self.end(cx, EndReason::NoVolume),
             Answer::Nothing | Answer::Committed { .. } => self.advance(cx),

@@ -15,7 +15,8 @@ impl<P: Payload> Io<P> {
         &mut self,
         cx: &mut Context<'_, P>,
         lower: &mut Lower<'_>,
-        (replica, link): (ReplicaId, LinkId),
+        replica: ReplicaId,
+        link: LinkId,
         message: Message,
         payload: Option<P>,
     ) -> Flow {
@@ -35,7 +36,7 @@ impl<P: Payload> Io<P> {
                 return parts.extents(cx, below, replica, id.sequence, extents);
             }
             Message::Pong { generation, number, slots } => {
-                return parts.pong(cx, below, replica, (generation, number), slots);
+                return parts.pong(cx, below, replica, generation, number, slots);
             }
             Message::DiskFailed { generation, failure } => {
                 parts.reported_of_failure(below, replica, generation, failure);

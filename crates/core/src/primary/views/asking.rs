@@ -51,7 +51,8 @@ impl Asking {
     pub fn answered<P>(
         &mut self,
         cx: &mut Context<'_, P>,
-        (call, answer): (CoordinatorCall, CoordinatorAnswer),
+        call: CoordinatorCall,
+        answer: CoordinatorAnswer,
         known: Known<'_>,
     ) -> Answer {
         let Answered { note, outcome } = self.calls.answered(call, answer, known, cx.now);

@@ -93,7 +93,7 @@ impl Views {
             view: Some(&self.view),
             is_starting: cx.stage == Stage::Starting,
         };
-        self.asking.answered(cx, (call, answer), known)
+        self.asking.answered(cx, call, answer, known)
     }
 
     /// What the coordinator's newest view means for one that serves: perhaps it is this primary's

@@ -218,7 +218,7 @@ impl Views {
         let was_detached = view.primaries.is_empty();
         let mut next = view.successor();
         for (mirror, replicas) in view.mirrors.iter().enumerate() {
-            let source = self.choose_source(config, peers, gathering, (&view, mirror))?;
+            let source = self.choose_source(config, peers, gathering, &view, mirror)?;
             for record in &replicas.replicas {
                 let is_stale_clone = self.is_stale_clone(peers, record.id);
                 let (state, cause) = match record.state {
@@ -261,7 +261,8 @@ impl Views {
         config: &PrimaryConfig,
         peers: &Membership,
         gathering: &Gathering,
-        (view, mirror): (&View, usize),
+        view: &View,
+        mirror: usize,
     ) -> Option<ReplicaId> {
         let rank = |record: &&ReplicaRecord| {
             let report = gathering.reports.get(&record.id);

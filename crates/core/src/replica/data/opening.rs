@@ -21,9 +21,11 @@ impl<P: Payload> Data<P> {
         // Before the primary's later writes, which become stable after it: one that is sent again
         // comes late.
         let operations = &self.operations;
-        let sent_by = operations.sent_by(number);
-        let is_later = |other| match (sent_by, operations.sent_by(other)) {
-            (Some((primary, sequence)), Some((by, other))) => by == primary && other > sequence,
+        let write = operations.write_id(number);
+        let is_later = |other| match (write, operations.write_id(other)) {
+            (Some(write), Some(other)) => {
+                other.primary == write.primary && other.sequence > write.sequence
+            }
             _ => false,
         };
         lower.log.wait_for_room(number, is_later);

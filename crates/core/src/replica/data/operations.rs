@@ -123,10 +123,10 @@ impl Origin {
 }
 
 impl<P> DataOperation<P> {
-    /// The primary that sent it, and its place among that one's operations.
-    fn sent_by(&self) -> Option<(PrimaryId, Sequence)> {
+    /// Which of a primary's operations it is.
+    fn write_id(&self) -> Option<WriteId> {
         match self.origin {
-            Origin::Primary(_, primary, id) => Some((primary, id.sequence)),
+            Origin::Primary(_, primary, id) => Some(WriteId { primary, sequence: id.sequence }),
             Origin::Copier(..) | Origin::Rebuild(_) => None,
         }
     }
@@ -297,19 +297,16 @@ impl<P: Payload> Operations<P> {
         of_primaries.rev().collect()
     }
 
-    /// The primary that sent an operation, and its place among that one's operations.
-    pub fn sent_by(&self, number: OperationNumber) -> Option<(PrimaryId, Sequence)> {
-        self.all.get(&number)?.sent_by()
+    /// Which of a primary's operations one is.
+    pub fn write_id(&self, number: OperationNumber) -> Option<WriteId> {
+        self.all.get(&number)?.write_id()
     }
 
     /// A write that waits for room in the intent log: who sent it, and for which blocks.
-    pub fn wants_room(
-        &self,
-        number: OperationNumber,
-    ) -> Option<((PrimaryId, Sequence), Range<u64>)> {
+    pub fn wants_room(&self, number: OperationNumber) -> Option<(WriteId, Range<u64>)> {
         let operation = self.all.get(&number)?;
         match &operation.intent {
-            Intent::Waiting(blocks) => Some((operation.sent_by()?, blocks.clone())),
+            Intent::Waiting(blocks) => Some((operation.write_id()?, blocks.clone())),
             Intent::None | Intent::Opening(..) | Intent::Open(..) => None,
         }
     }

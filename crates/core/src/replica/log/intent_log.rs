@@ -202,12 +202,7 @@ impl IntentLog {
     }
 
     /// Makes sure that the regions of these blocks are open before they are written.
-    pub fn reserve(
-        &mut self,
-        now: Instant,
-        blocks: &Range<u64>,
-        by: (PrimaryId, Sequence),
-    ) -> Reservation {
+    pub fn reserve(&mut self, now: Instant, blocks: &Range<u64>, by: WriteId) -> Reservation {
         let regions = self.regions_of(blocks);
         let room = self.capacity().saturating_sub(self.regions.len());
         if regions.end - regions.start > room as u64 {
@@ -224,7 +219,7 @@ impl IntentLog {
         &mut self,
         now: Instant,
         blocks: &Range<u64>,
-        by: (PrimaryId, Sequence),
+        by: WriteId,
     ) -> Reservation {
         let mut all_saved = true;
         let (covers_all, durable, next) = (self.covers_all, self.durable, self.made + 1);
@@ -248,15 +243,15 @@ impl IntentLog {
     pub fn waits_for_itself(
         &self,
         blocks: &Range<u64>,
-        (primary, sequence): (PrimaryId, Sequence),
+        write: WriteId,
         last_of_earlier_incarnations: Option<Sequence>,
     ) -> bool {
         let is_of_earlier_incarnation =
-            last_of_earlier_incarnations.is_some_and(|last| sequence <= last);
+            last_of_earlier_incarnations.is_some_and(|last| write.sequence <= last);
         let needed = self.regions_of(blocks).count();
         needed > self.capacity()
             || self.regions.values().map(Region::pending).any(|pending| {
-                pending.is_of(primary, sequence)
+                pending.is_at_or_after(write)
                     || (pending.is_orphaned() && is_of_earlier_incarnation)
             })
     }

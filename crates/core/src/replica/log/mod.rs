@@ -94,9 +94,9 @@ impl Log {
         now: Instant,
         views: &Views,
         blocks: &Range<u64>,
-        by: (PrimaryId, Sequence),
+        by: WriteId,
     ) -> (u8, Reservation) {
-        let slot = views.view().slot_of(by.0).unwrap_or(0);
+        let slot = views.view().slot_of(by.primary).unwrap_or(0);
         let missing = &self.missing;
         let may_close = |region: &Range<u64>| !missing.has_unsaved(region);
         let reservation = self.slots.reserve(now, slot, blocks, by, may_close);

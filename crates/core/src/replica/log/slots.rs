@@ -82,10 +82,10 @@ impl IntentSlots {
         now: Instant,
         slot: u8,
         blocks: &Range<u64>,
-        by: (PrimaryId, Sequence),
+        by: WriteId,
         may_close: impl Fn(&Range<u64>) -> bool,
     ) -> Reservation {
-        let last = self.last_of_earlier_incarnations.get(&by.0).copied();
+        let last = self.last_of_earlier_incarnations.get(&by.primary).copied();
         let log = self.log(slot);
         let reservation = log.reserve(now, blocks, by);
         if reservation != Reservation::Full {

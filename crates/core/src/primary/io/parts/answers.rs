@@ -31,7 +31,7 @@ impl<P: Payload> Parts<P> {
         sequence: Sequence,
     ) -> Flow {
         if let Some((part, peer)) =
-            answer_for(below.peers, &mut self.table, (replica, sequence), |_| true)
+            answer_for(below.peers, &mut self.table, replica, sequence, |_| true)
         {
             part.received_by(peer.bit());
             return self.check_part(cx, below, sequence);
@@ -48,8 +48,7 @@ impl<P: Payload> Parts<P> {
         result: Result<(), Failure>,
     ) -> Flow {
         let fits = |part: &Part<P>| result.is_err() || !part.action().asks_for_content();
-        let Some((part, peer)) =
-            answer_for(below.peers, &mut self.table, (replica, sequence), fits)
+        let Some((part, peer)) = answer_for(below.peers, &mut self.table, replica, sequence, fits)
         else {
             return GO_ON; // It means nothing now, or never did.
         };
@@ -128,7 +127,7 @@ impl<P: Payload> Parts<P> {
             _ => false,
         };
         if let Some((part, peer)) =
-            answer_for(below.peers, &mut self.table, (replica, sequence), fits)
+            answer_for(below.peers, &mut self.table, replica, sequence, fits)
         {
             let bit = peer.bit();
             part.written_by(bit);
@@ -153,7 +152,7 @@ impl<P: Payload> Parts<P> {
             PartAction::Read { length: wanted, .. } => length == Some(*wanted),
             _ => false,
         };
-        let answer = answer_for(below.peers, &mut self.table, (replica, sequence), |part| {
+        let answer = answer_for(below.peers, &mut self.table, replica, sequence, |part| {
             fits(part) && !part.was_written()
         });
         if let (Some((part, peer)), Some(payload)) = (answer, payload) {
@@ -185,7 +184,7 @@ impl<P: Payload> Parts<P> {
             }
             _ => false,
         };
-        let answer = answer_for(below.peers, &mut self.table, (replica, sequence), |part| {
+        let answer = answer_for(below.peers, &mut self.table, replica, sequence, |part| {
             fits(part) && !part.was_written()
         });
         if let Some((part, peer)) = answer {
@@ -416,7 +415,8 @@ fn needs_lease<P: Payload>(below: &Below<'_, P>, part: &Part<P>) -> bool {
 fn answer_for<'a, P: Payload>(
     peers: &'a mut Membership,
     parts: &'a mut PartTable<P>,
-    (replica, sequence): (ReplicaId, Sequence),
+    replica: ReplicaId,
+    sequence: Sequence,
     fits: impl FnOnce(&Part<P>) -> bool,
 ) -> Option<(&'a mut Part<P>, &'a mut Peer)> {
     let (peer, part) = (peers.known_mut(replica)?, parts.get_mut(sequence)?);

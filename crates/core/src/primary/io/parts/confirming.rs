@@ -15,7 +15,8 @@ impl<P: Payload> Parts<P> {
         cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
         replica: ReplicaId,
-        (generation, number): (Generation, PingNumber),
+        generation: Generation,
+        number: PingNumber,
         slots: SlotBits,
     ) -> Flow {
         let is_current = generation == below.views.generation();

@@ -34,7 +34,7 @@ impl Region {
     }
 
     /// An operation will write there: this write of a primary.
-    pub fn begin_write(&mut self, now: Instant, by: (PrimaryId, Sequence)) {
+    pub fn begin_write(&mut self, now: Instant, by: WriteId) {
         self.used_at = now;
         self.operations += 1;
         // The flush that makes it stable covers older ones that only lack a flush.
@@ -89,7 +89,7 @@ impl Region {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Pending {
     /// Writes of a primary: the last one.
-    up_to: Option<(PrimaryId, Sequence)>,
+    up_to: Option<WriteId>,
     /// Writes whose primary is not asked any more, or that came in an earlier incarnation.
     orphaned: bool,
     /// Writes of which it is known who may lack them, but this disk has not been flushed since.
@@ -108,18 +108,19 @@ impl Pending {
         self.orphaned
     }
 
-    /// Whether there are writes of this primary, this one or later ones.
-    pub fn is_of(&self, primary: PrimaryId, sequence: Sequence) -> bool {
-        self.up_to.is_some_and(|(holder, last)| holder == primary && last >= sequence)
+    /// Whether there is this write, or are later ones of its primary.
+    pub fn is_at_or_after(&self, write: WriteId) -> bool {
+        self.up_to
+            .is_some_and(|last| last.primary == write.primary && last.sequence >= write.sequence)
     }
 
     /// Writes of a primary are stable, if this holds for the last one.
-    pub fn forget_writes(&mut self, are_stable: impl Fn((PrimaryId, Sequence)) -> bool) {
+    pub fn forget_writes(&mut self, are_stable: impl Fn(WriteId) -> bool) {
         self.up_to.take_if(|up_to| are_stable(*up_to));
     }
 
     /// The primary of writes is not asked any more, if this holds for the last one.
-    pub fn orphan_writes(&mut self, are_orphans: impl Fn((PrimaryId, Sequence)) -> bool) {
+    pub fn orphan_writes(&mut self, are_orphans: impl Fn(WriteId) -> bool) {
         self.orphaned |= self.up_to.take_if(|up_to| are_orphans(*up_to)).is_some();
     }
 
@@ -141,7 +142,11 @@ impl Pending {
 
     fn merged(&self, other: &Self) -> Self {
         let (up_to, differ) = match (self.up_to, other.up_to) {
-            (Some((p, a)), Some((q, b))) => (Some((q, if p == q { a.max(b) } else { b })), p != q),
+            (Some(one), Some(other)) if one.primary == other.primary => {
+                let sequence = one.sequence.max(other.sequence);
+                (Some(WriteId { sequence, ..other }), false)
+            }
+            (Some(_), Some(other)) => (Some(other), true),
             (one, other) => (one.or(other), false),
         };
         Self {

@@ -14,7 +14,7 @@ impl IntentLog {
     /// whether any region becomes stable by that.
     pub fn stable(&mut self, by: PrimaryId, through: Sequence) -> bool {
         self.stabilize(|pending| {
-            pending.forget_writes(|(primary, last)| primary == by && last <= through)
+            pending.forget_writes(|last| last.primary == by && last.sequence <= through)
         })
     }
 
@@ -79,13 +79,13 @@ impl IntentLog {
     /// Nobody will tell any more how far the writes of these primaries are.
     pub fn orphan(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
         for pending in self.all_pending() {
-            pending.orphan_writes(|(primary, _)| is_gone(primary));
+            pending.orphan_writes(|last| is_gone(last.primary));
         }
     }
 
     /// These primaries have detached: every member has their writes, durably.
     pub fn stabilize_gone(&mut self, is_gone: impl Fn(PrimaryId) -> bool) {
-        self.stabilize(|pending| pending.forget_writes(|(primary, _)| is_gone(primary)));
+        self.stabilize(|pending| pending.forget_writes(|last| is_gone(last.primary)));
     }
 
     /// This replica rebuilds from now on, or waits for that: what it has not flushed it may have

@@ -23,7 +23,11 @@ pub(super) fn log(places: u16) -> IntentLog {
 
 pub(super) fn write(log: &mut IntentLog, region: u64, sequence: u64) -> Reservation {
     let block = region * REGION;
-    log.reserve(NOW, &(block..block + 1), (PRIMARY, Sequence(sequence)))
+    log.reserve(
+        NOW,
+        &(block..block + 1),
+        WriteId { primary: PRIMARY, sequence: Sequence(sequence) },
+    )
 }
 
 fn end(log: &mut IntentLog, region: u64) {

@@ -13,15 +13,14 @@ fn view(slots: u8) -> View {
 }
 
 fn write(slots: &mut IntentSlots, slot: u8, region: u64, by: PrimaryId) -> Reservation {
-    write_numbered(slots, slot, region, (by, Sequence(1)))
+    write_numbered(slots, slot, region, nth(by, 1))
 }
 
-fn write_numbered(
-    slots: &mut IntentSlots,
-    slot: u8,
-    region: u64,
-    by: (PrimaryId, Sequence),
-) -> Reservation {
+const fn nth(primary: PrimaryId, sequence: u64) -> WriteId {
+    WriteId { primary, sequence: Sequence(sequence) }
+}
+
+fn write_numbered(slots: &mut IntentSlots, slot: u8, region: u64, by: WriteId) -> Reservation {
     slots.reserve(NOW, slot, &(region..region + 1), by, |_| true)
 }
 
@@ -82,19 +81,19 @@ fn a_slot_beyond_those_of_the_view_is_kept_until_it_is_closed() {
 fn a_write_that_is_sent_again_does_not_wait_for_later_ones() {
     let mut slots = IntentSlots::new(&view(1), &[], NOW);
     for number in 2..6 {
-        let by = (ONE, Sequence(number));
+        let by = nth(ONE, number);
         assert_eq!(write_numbered(&mut slots, 0, number, by), Reservation::Opening);
     }
     save(&mut slots);
-    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(6))), Reservation::Full);
-    assert_eq!(write_numbered(&mut slots, 0, 8, (ONE, Sequence(1))), Reservation::Opening);
+    assert_eq!(write_numbered(&mut slots, 0, 7, nth(ONE, 6)), Reservation::Full);
+    assert_eq!(write_numbered(&mut slots, 0, 8, nth(ONE, 1)), Reservation::Opening);
     assert!(save(&mut slots).is_all(), "five regions in four places");
     assert!(slots.is_open(0, &(8..9)));
     for region in [2, 3, 4, 5, 8] {
         slots.release(0, &(region..region + 1));
     }
     assert!(slots.stable(ONE, Sequence(5)));
-    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(6))), Reservation::Open);
+    assert_eq!(write_numbered(&mut slots, 0, 7, nth(ONE, 6)), Reservation::Open);
     let table = slots.outdated_table().expect("there is room again");
     assert!(!table.is_all() && table.open.contains(&7));
 }
@@ -103,10 +102,10 @@ fn a_write_that_is_sent_again_does_not_wait_for_later_ones() {
 fn a_write_of_an_earlier_incarnation_does_not_wait_for_what_was_open_then() {
     let found = OpenRegions { slot: 0, region: u64::from(BLOCK), open: vec![1, 2, 3, 4] };
     let mut slots = IntentSlots::new(&view(1), &[found], NOW);
-    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Full);
+    assert_eq!(write_numbered(&mut slots, 0, 7, nth(ONE, 8)), Reservation::Full);
     slots.note_earlier_incarnations(ONE, Sequence(8));
-    assert_eq!(write_numbered(&mut slots, 0, 9, (ONE, Sequence(9))), Reservation::Full);
-    assert_eq!(write_numbered(&mut slots, 0, 7, (ONE, Sequence(8))), Reservation::Opening);
+    assert_eq!(write_numbered(&mut slots, 0, 9, nth(ONE, 9)), Reservation::Full);
+    assert_eq!(write_numbered(&mut slots, 0, 7, nth(ONE, 8)), Reservation::Opening);
     assert!(save(&mut slots).is_all());
 }
 

@@ -15,7 +15,8 @@ const PRIMARY: PrimaryId = PrimaryId { node: NodeId(1), incarnation: Incarnation
 fn breaks(label: &str, change: impl FnOnce(&mut IntentLog)) {
     let none = OpenRegions::none(LAYOUT, 0);
     let mut log = IntentLog::new(LAYOUT, Bitmap::Internal, 1 << 20, &none, Instant(0));
-    let opened = log.reserve(Instant(0), &(1..2), (PRIMARY, Sequence(1)));
+    let write = WriteId { primary: PRIMARY, sequence: Sequence(1) };
+    let opened = log.reserve(Instant(0), &(1..2), write);
     assert_eq!(opened, Reservation::Opening);
     log.check_invariants(0);
     change(&mut log);
