@@ -231,6 +231,7 @@ impl<'a> Load<'a> {
             if wants_flush && self.free.len() < self.under_way.len() {
                 return;
             }
+            // There is one: the loop has looked.
             let Some(number) = self.free.pop() else { return };
             let ask = if wants_flush { Ask::Flush } else { self.next_ask() };
             protocol.ask(number, ask, &self.data, out);

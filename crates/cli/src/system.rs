@@ -143,6 +143,7 @@ pub fn detach_loops(devices: &[PathBuf]) {
 
 /// Removes links in `links` that point below a directory, or to one of these devices.
 pub fn remove_links(links: &Path, directory: &Path, devices: &[PathBuf]) {
+    // Where there is no such directory there are no links.
     let Ok(entries) = fs::read_dir(links) else { return };
     for entry in entries.flatten() {
         let Ok(target) = fs::read_link(entry.path()) else { continue };

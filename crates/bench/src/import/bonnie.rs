@@ -232,6 +232,7 @@ fn set_latency(parts: &mut [Part], name: &str, micros: f64) {
 
 /// Lines of comma-separated values.
 fn values(document: &Document, reading: &mut Reading) {
+    // The pattern is a constant, and a test compiles it.
     let Some(pattern) = CSV.as_ref() else { return };
     for line in pattern.find_iter(document.text()) {
         // Below the table for people the same run stands once more.

@@ -71,11 +71,8 @@ pub fn read(document: &Document) -> Reading {
     let mut group = Group::default();
     for (index, captures) in found.iter().enumerate() {
         let Some(all) = captures.get(0) else { continue };
-        let next = found
-            .get(index + 1)
-            .and_then(|next| next.get(0))
-            .map_or(text.len(), |next| next.start());
-        let field = |name: &str| captures.name(name).map_or("", |field| field.as_str());
+        let next = found.get(index + 1).and_then(|next| next.get(0));
+        let segment = &text[all.start()..next.map_or(text.len(), |next| next.start())];
         if captures.name("job").is_some() || captures.name("job2").is_some() {
             finish(document, &mut group, &mut reading);
             group = definition(text, all.start(), captures);
@@ -84,42 +81,16 @@ pub fn read(document: &Document) -> Reading {
                 finish(document, &mut group, &mut reading);
                 group = Group { begin: None, parts: Vec::new(), head: None, first: None, ..group };
             }
-            group.head = Some(all.start());
-            group.begin = group.begin.or(Some(all.start()));
-            group.jobs = field("jobs").parse().unwrap_or(0);
-            if group.job.is_empty() {
-                group.job = field("group").to_owned();
-            }
-            if field("err") != "0" {
-                reading
-                    .illegible
-                    .push((all.start(), format!("fio: error {} is reported", field("err"))));
-            }
-        } else if captures.name("direction").is_some() {
-            let segment = &text[all.start()..next];
+            begin(&mut group, all.start(), captures, &mut reading);
+        } else if let Some(name) = captures.name("direction") {
             if group.head.is_none() && segment.contains("clat") {
                 // The group's own line was moved away, its figures were not.
                 group.head = Some(all.start());
                 group.begin = group.begin.or(group.head);
             }
-            let orphan = group.head.is_none();
-            let outcome =
-                direction::read(field("direction"), segment, group.block, group.mixed(), orphan);
-            let name = field("direction");
-            reading.illegible.extend(
-                outcome
-                    .missing
-                    .into_iter()
-                    .map(|what| (all.start(), format!("fio {name}: {what}"))),
-            );
-            if orphan {
-                orphaned(document, all.start(), outcome.part, &mut reading);
-            } else {
-                group.first = group.first.or(Some(all.start()));
-                group.parts.extend(outcome.part);
-            }
+            add_direction(document, all.start(), name.as_str(), segment, &mut group, &mut reading);
         } else if captures.name("all").is_some() {
-            recover(&text[all.start()..next], all.start(), &mut group, &mut reading);
+            recover(segment, all.start(), &mut group, &mut reading);
         } else if captures.name("disks").is_some() {
             finish(document, &mut group, &mut reading);
             group = Group::default();
@@ -127,6 +98,41 @@ pub fn read(document: &Document) -> Reading {
     }
     finish(document, &mut group, &mut reading);
     reading
+}
+
+/// A group's own line.
+fn begin(group: &mut Group, at: usize, line: &regex::Captures<'_>, reading: &mut Reading) {
+    let field = |name: &str| line.name(name).map_or("", |field| field.as_str());
+    group.head = Some(at);
+    group.begin = group.begin.or(Some(at));
+    group.jobs = field("jobs").parse().unwrap_or(0);
+    if group.job.is_empty() {
+        group.job = field("group").to_owned();
+    }
+    if field("err") != "0" {
+        reading.illegible.push((at, format!("fio: error {} is reported", field("err"))));
+    }
+}
+
+/// What a group, or a line without its group, has read or written.
+fn add_direction(
+    document: &Document,
+    at: usize,
+    name: &str,
+    segment: &str,
+    group: &mut Group,
+    reading: &mut Reading,
+) {
+    let is_orphan = group.head.is_none();
+    let outcome = direction::read(name, segment, group.block, group.mixed(), is_orphan);
+    let missing = outcome.missing.into_iter().map(|what| (at, format!("fio {name}: {what}")));
+    reading.illegible.extend(missing);
+    if is_orphan {
+        orphaned(document, at, outcome.part, reading);
+    } else {
+        group.first = group.first.or(Some(at));
+        group.parts.extend(outcome.part);
+    }
 }
 
 fn definition(text: &str, at: usize, captures: &regex::Captures<'_>) -> Group {
@@ -166,12 +172,14 @@ fn command_before(text: &str, at: usize) -> Option<(usize, String)> {
 
 /// A direction of a mix whose lines are gone still stands in the run's status, in fio 2.
 fn recover(text: &str, at: usize, group: &mut Group, reading: &mut Reading) {
+    // Another status than fio 2's says nothing of directions.
     let Some(captures) = STATUS.as_ref().and_then(|pattern| pattern.captures(text)) else { return };
     let name = captures[1].to_lowercase();
     if group.head.is_none() || group.parts.iter().any(|part| part.name == name) {
         return;
     }
     let value = |index: usize| numbers::number(&captures[index]);
+    // What can't be read is as good as gone.
     let (Some(mib), Some(rate), Some(milliseconds)) = (value(2), value(3), value(4)) else {
         return;
     };
@@ -193,6 +201,7 @@ fn recover(text: &str, at: usize, group: &mut Group, reading: &mut Reading) {
 
 /// Ends a group: checks its counts and adds it.
 fn finish(document: &Document, group: &mut Group, reading: &mut Reading) {
+    // None was begun.
     let Some(head) = group.head.take() else { return };
     let parts = std::mem::take(&mut group.parts);
     if parts.is_empty() {
@@ -240,6 +249,7 @@ fn command_at(text: &str, at: usize) -> Option<(usize, String)> {
 
 /// A line without its group: from a summary that somebody made of fio's output.
 fn orphaned(document: &Document, at: usize, part: Option<Part>, reading: &mut Reading) {
+    // What is missing of it is noted by now.
     let Some(part) = part else { return };
     let line = document.line(at);
     let begin = document.text().len() - document.text()[at..].len();

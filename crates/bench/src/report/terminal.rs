@@ -252,6 +252,7 @@ impl Observer for Progress {
             self.left = Some(each * (all - done) as f64);
         }
         let row = &results.rows[row];
+        // A row is shown once it has something to show.
         let (Some(workload), Some(sample)) = (results.workload(&row.workload), row.samples.last())
         else {
             return;

@@ -30,80 +30,105 @@ pub fn reported(verify: &Verify, volume: &VolumeStatus) -> String {
 /// A verify in one line. Only one that has compared everything says that the replicas are
 /// identical, and which they are.
 pub fn verdict(verify: &Verify, volume: &VolumeStatus) -> String {
-    let took = span(Duration::from_secs(verify.seconds));
-    let (checked, total) = (size(verify.checked), size(verify.total));
-    let differs = match (verify.different, verify.damaged, verify.unreadable) {
-        (0, 0, 0) => None,
-        (different, damaged, unreadable) => Some(format!(
-            "{} differ between replicas, {} contradict their checksums, {} could not be read, {} repaired",
-            size(different),
-            size(damaged),
-            size(unreadable),
-            size(verify.repaired)
-        )),
+    let mut text = match wrong(verify) {
+        Some(wrong) => with_wrong(verify, &wrong),
+        None => without_wrong(verify, volume),
     };
-    let mut text = match (verify.state, differs) {
-        (VerifyState::Running, differs) => format!(
-            "{}% compared in {took}: {}",
-            percent(verify.checked, verify.total),
-            differs.unwrap_or_else(|| "no difference so far".to_owned())
-        ),
-        (VerifyState::Done, Some(differs)) if verify.alone == verify.total => {
-            format!("all {total} read in {took}: {differs}")
-        }
-        (VerifyState::Done, Some(differs)) => format!("{} in {took}: {differs}", amount(verify)),
-        (VerifyState::Done, None) if verify.alone == verify.total => {
-            format!(
-                "all {total} read in {took}: nothing is wrong with it; nothing to compare it with"
-            )
-        }
-        (VerifyState::Done, None) if is_past(verify) => format!(
-            "{} in {took}: the replicas were identical, and each was rebuilt or replaced since",
-            amount(verify)
-        ),
-        (VerifyState::Done, None) if let Some(left) = only_one_left(verify, volume) => format!(
-            "{} in {took}: no difference; of the compared replicas only {left} is as it was then: there is nothing to compare it with now",
-            amount(verify)
-        ),
-        (VerifyState::Done, None) if verify.alone > 0 => {
-            format!("{} in {took}: no difference", amount(verify))
-        }
-        (VerifyState::Done, None) => {
-            // If others were added since, those that were compared are named below.
-            let which = if verify.not_covered.is_empty() { "all in-sync" } else { "the compared" };
-            format!("all {total} compared in {took}: {which} replicas identical")
-        }
-        (VerifyState::Stopped, Some(differs)) => {
-            format!("stopped after {checked} of {total}: {differs}")
-        }
-        (VerifyState::Stopped, None) => {
-            format!("no difference in {checked} of {total}, where it was stopped")
-        }
-    };
-    if verify.lost > 0 {
-        text.push_str(&format!("; {} are whole on no in-sync replica", size(verify.lost)));
-    }
-    if verify.undecided > 0 {
-        text.push_str(&format!(
-            "; of {} nobody knows which content is right: choose a replica whose content goes to all: evenkeel volume verify {} --repair --source REPLICA",
-            size(verify.undecided),
-            volume.name
-        ));
-    }
-    if verify.overruled > 0 {
-        text.push_str(&format!(
-            "; in {} the named source does not count: other copies match their checksums, or more of them do",
-            size(verify.overruled)
-        ));
-    }
-    if verify.alone > 0 {
-        text.push_str(&format!("; {} are on one in-sync replica only", size(verify.alone)));
-    }
+    text.extend(caveats(verify, volume).iter().map(|caveat| format!("; {caveat}")));
     if let Some(ended) = verify.ended {
         text.push_str(&format!("; ended {}", moment(ended)));
         text.push_str(&about(verify, volume));
     }
     text
+}
+
+/// What is wrong, if anything is.
+fn wrong(verify: &Verify) -> Option<String> {
+    if (verify.different, verify.damaged, verify.unreadable) == (0, 0, 0) {
+        return None;
+    }
+    Some(format!(
+        "{} differ between replicas, {} contradict their checksums, {} could not be read, {} repaired",
+        size(verify.different),
+        size(verify.damaged),
+        size(verify.unreadable),
+        size(verify.repaired)
+    ))
+}
+
+/// How far it is, and that this is wrong.
+fn with_wrong(verify: &Verify, wrong: &str) -> String {
+    let took = span(Duration::from_secs(verify.seconds));
+    let (checked, total) = (size(verify.checked), size(verify.total));
+    match verify.state {
+        VerifyState::Running => {
+            format!("{}% compared in {took}: {wrong}", percent(verify.checked, verify.total))
+        }
+        VerifyState::Done if verify.alone == verify.total => {
+            format!("all {total} read in {took}: {wrong}")
+        }
+        VerifyState::Done => format!("{} in {took}: {wrong}", amount(verify)),
+        VerifyState::Stopped => format!("stopped after {checked} of {total}: {wrong}"),
+    }
+}
+
+/// How far it is, and how much it means that nothing is wrong.
+fn without_wrong(verify: &Verify, volume: &VolumeStatus) -> String {
+    let took = span(Duration::from_secs(verify.seconds));
+    let (checked, total) = (size(verify.checked), size(verify.total));
+    match verify.state {
+        VerifyState::Running => format!(
+            "{}% compared in {took}: no difference so far",
+            percent(verify.checked, verify.total)
+        ),
+        VerifyState::Stopped => {
+            format!("no difference in {checked} of {total}, where it was stopped")
+        }
+        VerifyState::Done if verify.alone == verify.total => format!(
+            "all {total} read in {took}: nothing is wrong with it; nothing to compare it with"
+        ),
+        VerifyState::Done if is_past(verify) => format!(
+            "{} in {took}: the replicas were identical, and each was rebuilt or replaced since",
+            amount(verify)
+        ),
+        VerifyState::Done if let Some(left) = only_one_left(verify, volume) => format!(
+            "{} in {took}: no difference; of the compared replicas only {left} is as it was then: there is nothing to compare it with now",
+            amount(verify)
+        ),
+        VerifyState::Done if verify.alone > 0 => {
+            format!("{} in {took}: no difference", amount(verify))
+        }
+        VerifyState::Done => {
+            // If others were added since, those that were compared are named below.
+            let which = if verify.not_covered.is_empty() { "all in-sync" } else { "the compared" };
+            format!("all {total} compared in {took}: {which} replicas identical")
+        }
+    }
+}
+
+/// What else there is to know of its result.
+fn caveats(verify: &Verify, volume: &VolumeStatus) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if verify.lost > 0 {
+        caveats.push(format!("{} are whole on no in-sync replica", size(verify.lost)));
+    }
+    if verify.undecided > 0 {
+        caveats.push(format!(
+            "of {} nobody knows which content is right: choose a replica whose content goes to all: evenkeel volume verify {} --repair --source REPLICA",
+            size(verify.undecided),
+            volume.name
+        ));
+    }
+    if verify.overruled > 0 {
+        caveats.push(format!(
+            "in {} the named source does not count: other copies match their checksums, or more of them do",
+            size(verify.overruled)
+        ));
+    }
+    if verify.alone > 0 {
+        caveats.push(format!("{} are on one in-sync replica only", size(verify.alone)));
+    }
+    caveats
 }
 
 /// How much of it was compared: what only one replica has was read, and no more.

@@ -119,6 +119,7 @@ impl Node {
 
     /// Ends the process cleanly, or by force if it does not end.
     fn stop(&mut self) {
+        // It does not run: the story has killed it, or it has ended before.
         let Some(mut child) = self.child.take() else { return };
         if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
             crate::system::terminate(pid, STOP_PATIENCE);

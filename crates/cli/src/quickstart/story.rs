@@ -344,6 +344,7 @@ impl<'a> Story<'a> {
 
     /// Says what to try, and waits for Ctrl-C.
     pub fn linger(&self) {
+        // Without a cluster there is nothing to try.
         let Some(cluster) = &self.cluster else { return };
         let socket = cluster.first().socket.display();
         let program = std::env::current_exe().unwrap_or_else(|_| "evenkeel".into());

@@ -99,6 +99,7 @@ fn check_rates(part: &mut Part, segment: &str, block: Option<f64>, missing: &mut
     let count = super::issued(segment)
         .map(|(reads, writes)| if part.name == "read" { reads } else { writes });
     part.operations = count.filter(|count| *count > 0.0);
+    // What is not there contradicts nothing.
     let Some(rate) = part.operations_per_second else { return };
     // One unit: fio 2 cuts off what is behind the point.
     let tolerance = 0.012 + 1.0 / rate.max(1.0);

@@ -128,6 +128,7 @@ fn silent_node(replica: &ReplicaStatus) -> String {
 
 /// In whose place a replica is.
 fn table_role(table: &mut Table, mirror: &MirrorStatus, replica: &ReplicaStatus) {
+    // Most replicas are in nobody's place.
     let Some(other) = &replica.instead_of else { return };
     let found = mirror.replicas.iter().find(|r| r.id == *other);
     let place = found.map_or_else(|| short(other).to_owned(), ReplicaStatus::place);
