@@ -12,6 +12,8 @@ use crate::payload::SECTOR;
 use crate::queue::{MICROSECOND, MILLISECOND, Time};
 use crate::random::{Random, spread};
 
+mod later;
+
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -230,7 +232,8 @@ impl Profile {
         self
     }
 
-    /// What this seed simulates.
+    /// What this seed simulates. What was added later is drawn apart, so that seeds without it keep
+    /// their story.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
@@ -238,7 +241,6 @@ impl Profile {
         let nodes = r.between(1, 5) as usize;
         let placement = placement(r, nodes);
         let geometry = geometry(r, placement.len());
-        // Drawn apart, so that seeds without it keep their story.
         let mut apart = Random::new(seed ^ 0x6d65_6d62);
         let mut settings = settings(r);
         settings.spare_takes_over_after = settings.deadline * apart.between(1, 8) as u32;
@@ -247,78 +249,19 @@ impl Profile {
         let lease = first_lease.time().as_nanos() as Time;
         let drift_limit = first_lease.margin().as_nanos() as i64 * 400_000 / lease as i64;
         let mut faults = faults(r);
-        let mut apart_times = Random::new(seed ^ 0x6c65_6173);
-        let times_differ = apart_times.chance(250);
-        if times_differ && !faults.is_empty() {
-            faults.push((Fault::Lease, apart_times.between(20, 120)));
-        }
         let no_coordinator = no_coordinator(seed, &settings);
-        let own_settings = (0..nodes)
-            .map(|_| if times_differ { vary(&mut apart_times, settings) } else { settings })
-            .collect();
+        let own_settings = later::own_settings(seed, settings, nodes, &mut faults);
         if !faults.is_empty() && apart.chance(400) {
             faults.push((Fault::Members, apart.between(4, 20)));
         }
-        if !faults.is_empty() && Random::new(seed ^ 0x6c61_796f).chance(150) {
-            faults.push((Fault::Layout, 5));
-        }
-        if !faults.is_empty() && Random::new(seed ^ 0x726f_7400).chance(250) {
-            faults.push((Fault::Damage, 12));
-        }
         let mut forgetting = Random::new(seed ^ 0x7375_6d73);
         let forgets_checksums = !faults.is_empty() && forgetting.chance(400);
-        let mut epoch = Random::new(seed ^ 0x6572_6173);
-        let mut copies = Random::new(seed ^ 0x636f_7079);
-        if !faults.is_empty() && epoch.chance(400) {
-            faults.push((Fault::Assembly, epoch.between(2, 15)));
-        } else if !faults.is_empty() && copies.chance(500) {
-            // Never both: what a restored coordinator has forgotten can't tell an old disk.
-            faults.push((Fault::StaleClone, copies.between(60, 200)));
-        }
-        // By this number no seed is struck that was kept for another reason. A database that
-        // forgets, as after a restore, could not tell which of two primaries of a node was first.
-        let mut cloning = Random::new(seed ^ 0x636c_6f7f_b9ab);
-        let forgets = faults.iter().any(|(fault, _)| *fault == Fault::Assembly);
-        let can_go_on = |mirror: &Vec<usize>| mirror.iter().any(|node| *node != mirror[0]);
-        let is_replaceable = !faults.is_empty() && placement.iter().all(can_go_on);
-        if is_replaceable && !forgets && cloning.chance(150) {
-            faults.push((Fault::CloneNode, cloning.between(40, 200)));
-        }
-        // By this number no seed is struck that was kept for another reason.
-        let mut suspending = Random::new(seed ^ 0x7375_7370_0036_97be);
-        if is_replaceable && suspending.chance(100) {
-            faults.push((Fault::Suspend, suspending.between(60, 300)));
-        }
-        let mut reserving = Random::new(seed ^ 0x7265_7376);
-        if !faults.is_empty() && reserving.chance(300) {
-            faults.push((Fault::Reserve, reserving.between(20, 150)));
-        }
+        let forces = later::faults(seed, &placement, &mut faults);
         let mut losses = Random::new(seed ^ 0x6c6f_7373);
         let think = r.magnitude(MICROSECOND, lease / 50);
         let longest = r.between(1, 8) as u32;
-        let mut layout = layout(r, geometry, longest);
-        let mut slots = Random::new(seed ^ 0x736c_6f74);
-        if slots.chance(250) {
-            layout.slots = slots.pick(&[2, 4, 32]);
-        }
-        let mut sharing = Random::new(seed ^ 0x7368_6172);
-        let most = usize::from(layout.slots).min(nodes).min(4);
-        let is_shared = most > 1 && sharing.chance(600);
-        let primaries = if is_shared { sharing.between(2, most as u64) as usize } else { 1 };
-        if is_shared && !faults.is_empty() && sharing.chance(500) {
-            faults.push((Fault::Verify, sharing.between(5, 40)));
-        }
-        let mut compares = Random::new(seed ^ 0x636f_6d70);
-        // To keep several primaries apart is what it is for.
-        let does_compare = compares.chance(if is_shared { 700 } else { 400 });
-        // By this number no seed is struck that was kept for another reason.
-        let mut cancels = Random::new(seed ^ 0x6361_6e63_0678_00db);
-        let does_cancel = cancels.chance(150);
-        let mut short = Random::new(seed ^ 0x7368_6f72);
-        if short.chance(100) {
-            // Too short for some requests.
-            layout.places = short.between(1, 4) as u16;
-        }
+        let layout = later::layout(seed, layout(r, geometry, longest));
+        let primaries = later::primaries(seed, usize::from(layout.slots).min(nodes), &mut faults);
         let protocol = r.pick(&[Protocol::A, Protocol::B, Protocol::C, Protocol::C]);
         Self {
             nodes,
@@ -333,8 +276,8 @@ impl Profile {
             depth: if r.chance(300) { 1 } else { r.magnitude(2, 32) as usize },
             operations: r.between(200, 1200) * 3 / 2,
             think,
-            compares: if does_compare { compares.magnitude(10, 400) } else { 0 },
-            cancels: if does_cancel { cancels.magnitude(5, 200) } else { 0 },
+            compares: later::compares(seed, primaries > 1),
+            cancels: later::cancels(seed),
             mix: [r.between(5, 50), r.between(5, 50), r.below(8), r.below(12), r.below(4)],
             durable: r.pick(&[0, 0, 30, 300]),
             longest,
@@ -359,7 +302,7 @@ impl Profile {
             fua: fua(seed),
             judges_every_step: Random::new(seed ^ 0x7374_6570).chance(EVERY_STEP),
             faults,
-            forces: epoch.chance(500),
+            forces,
             fault_pause: r.magnitude(lease / 20, lease * 2),
             drift: (0..nodes).map(|_| drift(r, drift_limit)).collect(),
             placement,
