@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use evenkeel_engine::FrontendMaker;
 
 use crate::dead;
+use crate::device_calls::DeviceCall;
 use crate::error::AttachError;
 use crate::fuse;
 use crate::helper;
 use crate::place::{self, Kind, Place, Record, check_name};
 use crate::stale::{self, CleanedUp, Filesystems};
-use crate::steps::Step;
 use crate::ublk::control::Control;
 
 mod with_loop;
@@ -185,7 +185,7 @@ fn check(options: &Options) -> Result<(), AttachError> {
 pub fn detach(place: &Place, name: &str) -> Result<(), AttachError> {
     let (record, device) = own(place, name)?;
     let (link, file) = (place.link(name), place.file(name));
-    helper::ask(&Step::Release { device, link, kind: record.kind, file })?;
+    helper::ask(&DeviceCall::Release { device, link, kind: record.kind, file })?;
     if record.kind == Kind::Loop {
         with_loop::unmount(place, name)?;
     }
@@ -201,7 +201,7 @@ pub fn grow(place: &Place, name: &str, size: u64) -> Result<(), AttachError> {
     let (mut record, device) = own(place, name)?;
     match record.kind {
         Kind::Loop => {
-            helper::ask(&Step::GrowLoop { file: place.file(name), size, device })?;
+            helper::ask(&DeviceCall::GrowLoop { file: place.file(name), size, device })?;
         }
         Kind::Ublk => return Err(AttachError::KeepsSize(device)),
     }

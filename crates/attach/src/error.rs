@@ -66,7 +66,7 @@ pub enum AttachError {
         /// The error of the flush.
         error: io::Error,
     },
-    /// It is not known what became of a step that a process of its own was to do.
+    /// It is not known what became of a call that a process of its own was to do.
     #[error("the process that asks the device could not do its step: {0}")]
     Helper(String),
     /// The front end could not be added to the volume.

@@ -1,10 +1,10 @@
-//! A process for each step that waits for a device of this node.
+//! A process for each call that waits for a device of this node.
 //!
-//! Such a step ([`crate::steps`]) waits for an answer of this daemon's worker, and no signal
+//! Such a call ([`crate::device_calls`]) waits for an answer of this daemon's worker, and no signal
 //! interrupts that. If the daemon is killed meanwhile, its worker ends, and the kernel should end
-//! the connection to it, so that the step fails. But the connection lasts as long as anything of
+//! the connection to it, so that the call fails. But the connection lasts as long as anything of
 //! the daemon does: a thread that waits has its memory, into which the ring is mapped that has
-//! `/dev/fuse`; a forked process has copies of that. So the step is done by a process that was
+//! `/dev/fuse`; a forked process has copies of that. So the call is done by a process that was
 //! executed anew, which has nothing of the daemon.
 //!
 //! That process is this program, executed again: [`serve_if_asked`] is the first that `main` calls.
@@ -20,9 +20,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use crate::device_calls::DeviceCall;
 use crate::error::AttachError;
 use crate::in_use::User;
-use crate::steps::Step;
 
 /// The only argument of such a process.
 const ARGUMENT: &str = "--device-helper";
@@ -40,10 +40,10 @@ const FIRST: libc::c_uint = 3;
 struct Question<S> {
     /// The process that asks.
     asker: u32,
-    step: S,
+    call: S,
 }
 
-/// Why a step was not done.
+/// Why a call was not done.
 #[derive(Debug, Serialize, Deserialize)]
 enum Refusal {
     InUse { device: PathBuf, users: Vec<User> },
@@ -59,17 +59,17 @@ struct Fault {
     text: String,
 }
 
-/// Has a step done, and waits for that. Tells which device it was.
+/// Has a call done, and waits for that. Tells which device it was.
 ///
 /// # Errors
-/// Those of the step, and [`AttachError::Helper`] if it is not known what became of it.
-pub(crate) fn ask(step: &Step) -> Result<PathBuf, AttachError> {
-    ask_program(Path::new(PROGRAM), step)
+/// Those of the call, and [`AttachError::Helper`] if it is not known what became of it.
+pub(crate) fn ask(call: &DeviceCall) -> Result<PathBuf, AttachError> {
+    ask_program(Path::new(PROGRAM), call)
 }
 
-fn ask_program(program: &Path, step: &Step) -> Result<PathBuf, AttachError> {
+fn ask_program(program: &Path, call: &DeviceCall) -> Result<PathBuf, AttachError> {
     let (answer, ended) =
-        converse(program, step).map_err(|error| AttachError::Helper(error.to_string()))?;
+        converse(program, call).map_err(|error| AttachError::Helper(error.to_string()))?;
     let answer: Result<PathBuf, Refusal> = serde_json::from_slice(&answer).map_err(|_| {
         let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
         AttachError::Helper(format!("it ended without an answer ({how})"))
@@ -78,9 +78,9 @@ fn ask_program(program: &Path, step: &Step) -> Result<PathBuf, AttachError> {
 }
 
 /// What the process said, and how it ended.
-fn converse(program: &Path, step: &Step) -> io::Result<(Vec<u8>, io::Result<ExitStatus>)> {
-    let question = serde_json::to_vec(&Question { asker: std::process::id(), step })?;
-    // In a group of its own: what a terminal sends to the daemon does not end the step. Without a
+fn converse(program: &Path, call: &DeviceCall) -> io::Result<(Vec<u8>, io::Result<ExitStatus>)> {
+    let question = serde_json::to_vec(&Question { asker: std::process::id(), call })?;
+    // In a group of its own: what a terminal sends to the daemon does not end the call. Without a
     // call-back before it is executed, for which the daemon would have to be forked.
     let mut process = Command::new(program)
         .arg(ARGUMENT)
@@ -108,7 +108,7 @@ fn passed_on(
     variables.filter(|(name, _)| name == PROFILE)
 }
 
-/// Does the step for which this process was executed, and ends it. Returns if this is another
+/// Does the call for which this process was executed, and ends it. Returns if this is another
 /// process. Call it before anything else in `main`: of a program that attaches devices.
 pub fn serve_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
@@ -129,9 +129,9 @@ fn serve() -> io::Result<()> {
     rustix::thread::set_name(NAME)?;
     let mut question = Vec::new();
     io::stdin().read_to_end(&mut question)?;
-    let Question { asker, step } = serde_json::from_slice::<Question<Step>>(&question)?;
+    let Question { asker, call } = serde_json::from_slice::<Question<DeviceCall>>(&question)?;
     end_with(asker)?;
-    let answer = step.run().map_err(Refusal::from);
+    let answer = call.run().map_err(Refusal::from);
     let mut output = io::stdout();
     output.write_all(&serde_json::to_vec(&answer)?)?;
     output.flush()

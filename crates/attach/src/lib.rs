@@ -17,6 +17,7 @@
 mod attached;
 mod dead;
 mod dead_device;
+mod device_calls;
 mod errno;
 mod error;
 pub mod fuse;
@@ -28,7 +29,6 @@ mod memory;
 mod mounts;
 mod place;
 mod stale;
-mod steps;
 pub mod ublk;
 
 pub use attached::{Attached, Options, attach, detach, grow, refuse};

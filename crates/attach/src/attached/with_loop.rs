@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use evenkeel_engine::FrontendMaker;
 
 use super::{Options, note, publish, record_of};
+use crate::device_calls::DeviceCall;
 use crate::error::AttachError;
 use crate::fuse::{FuseFrontend, mount};
 use crate::helper;
 use crate::place::{Kind, Place};
-use crate::steps::Step;
 
 /// Attaches a volume and returns its device.
 pub fn attach(
@@ -30,7 +30,7 @@ pub fn attach(
     serve(Box::new(move || Box::new(FuseFrontend::new(connection, size, block_size))))
         .map_err(AttachError::Serve)?;
     // It asks the worker through the kernel, and waits for it.
-    let made = helper::ask(&Step::MakeLoop { file: place.file(&name), block_size });
+    let made = helper::ask(&DeviceCall::MakeLoop { file: place.file(&name), block_size });
     let device = made.map_err(|error| match error {
         AttachError::System { action, error } => {
             unless_forbidden(error, "the permission to make a loop device", action)

@@ -1,7 +1,7 @@
 use super::*;
 
-fn step() -> Step {
-    Step::MakeLoop { file: PathBuf::from("/nowhere"), block_size: 4096 }
+fn call() -> DeviceCall {
+    DeviceCall::MakeLoop { file: PathBuf::from("/nowhere"), block_size: 4096 }
 }
 
 #[test]
@@ -44,16 +44,16 @@ fn a_place_that_is_no_text_is_told_nevertheless() {
 
 #[test]
 fn a_question_is_the_same_after_its_way() {
-    let step = step();
-    let sent = serde_json::to_vec(&Question { asker: 5, step: &step }).unwrap();
-    let got: Question<Step> = serde_json::from_slice(&sent).unwrap();
-    assert_eq!((got.asker, got.step), (5, step));
+    let call = call();
+    let sent = serde_json::to_vec(&Question { asker: 5, call: &call }).unwrap();
+    let got: Question<DeviceCall> = serde_json::from_slice(&sent).unwrap();
+    assert_eq!((got.asker, got.call), (5, call));
 }
 
 /// Such a program is one in whose `main` nothing serves questions.
 #[test]
 fn a_program_that_gives_no_answer_is_told_with_its_end() {
-    let asked = |program| ask_program(Path::new(program), &step()).unwrap_err().to_string();
+    let asked = |program| ask_program(Path::new(program), &call()).unwrap_err().to_string();
     let ended = asked("/bin/false");
     assert!(ended.contains("ended without an answer (exit status: 1)"), "{ended}");
     // It says something, and that is no answer.
@@ -66,7 +66,7 @@ fn a_program_that_gives_no_answer_is_told_with_its_end() {
 /// Of the process of this test too: its `main` knows no such argument.
 #[test]
 fn a_test_program_is_not_run_once_more() {
-    let refused = ask(&step()).unwrap_err();
+    let refused = ask(&call()).unwrap_err();
     assert!(matches!(refused, AttachError::Helper(_)), "{refused}");
 }
 

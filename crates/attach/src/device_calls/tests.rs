@@ -1,7 +1,7 @@
 use super::*;
 
-fn refused(step: Step) -> String {
-    step.run().unwrap_err().to_string()
+fn refused(call: DeviceCall) -> String {
+    call.run().unwrap_err().to_string()
 }
 
 #[test]
@@ -10,11 +10,12 @@ fn what_is_not_there_is_told_with_its_name() {
     let missing = directory.path().join("missing");
     let shown = missing.display();
     let (file, device, link) = (missing.clone(), missing.clone(), missing.clone());
-    let made = refused(Step::MakeLoop { file: file.clone(), block_size: 4096 });
+    let made = refused(DeviceCall::MakeLoop { file: file.clone(), block_size: 4096 });
     assert!(made.starts_with("can't make a loop device: No such file"), "{made}");
-    let grown = refused(Step::GrowLoop { file, device: device.clone(), size: 4096 });
+    let grown = refused(DeviceCall::GrowLoop { file, device: device.clone(), size: 4096 });
     assert!(grown.starts_with(&format!("can't show the new size on {shown}: ")), "{grown}");
-    let released = refused(Step::Release { device, link, kind: Kind::Loop, file: missing.clone() });
+    let released =
+        refused(DeviceCall::Release { device, link, kind: Kind::Loop, file: missing.clone() });
     assert!(released.starts_with(&format!("can't open {shown}: ")), "{released}");
 }
 
@@ -23,26 +24,26 @@ fn a_loop_device_grows_and_goes_with_its_name_and_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().canonicalize().unwrap().join("file");
     File::create(&file).unwrap().set_len(1 << 20).unwrap();
-    let Ok(device) = (Step::MakeLoop { file: file.clone(), block_size: 4096 }).run() else {
+    let Ok(device) = (DeviceCall::MakeLoop { file: file.clone(), block_size: 4096 }).run() else {
         return eprintln!("skipped: no loop device can be made here");
     };
     let number = loop_device::number_of(&device).unwrap();
     assert_eq!(loop_device::backing_file(number), Some(file.clone()));
     let size = || fs::read_to_string(format!("/sys/block/loop{number}/size")).unwrap();
-    let grow = Step::GrowLoop { file: file.clone(), device: device.clone(), size: 2 << 20 };
+    let grow = DeviceCall::GrowLoop { file: file.clone(), device: device.clone(), size: 2 << 20 };
     grow.run().unwrap();
     assert_eq!(size().trim(), "4096");
 
     let link = directory.path().join("link");
     std::os::unix::fs::symlink("/dev/another", &link).unwrap();
     let (kind, shown) = (Kind::Loop, link.clone());
-    let release = Step::Release { device, link: shown, kind, file: file.clone() };
+    let release = DeviceCall::Release { device, link: shown, kind, file: file.clone() };
     let other = directory.path().canonicalize().unwrap().join("other");
     let of_another = match release.clone() {
-        Step::Release { device, link, kind, .. } => {
-            Step::Release { device, link, kind, file: other }
+        DeviceCall::Release { device, link, kind, .. } => {
+            DeviceCall::Release { device, link, kind, file: other }
         }
-        step => step,
+        call => call,
     };
     of_another.run().unwrap();
     assert_eq!(loop_device::backing_file(number), Some(file.clone()), "it is somebody else's");

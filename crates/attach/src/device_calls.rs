@@ -16,7 +16,7 @@ use crate::ublk::control::{self, Control};
 
 /// What is to be done, in full: whoever does it knows nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum DeviceCall {
     /// A loop device is made over this file.
     MakeLoop { file: PathBuf, block_size: u32 },
     /// The file and the loop device over it show this size.
@@ -26,7 +26,7 @@ pub(crate) enum Step {
     Release { device: PathBuf, link: PathBuf, kind: Kind, file: PathBuf },
 }
 
-impl Step {
+impl DeviceCall {
     /// Does it, and returns the device.
     pub fn run(self) -> Result<PathBuf, AttachError> {
         match self {
