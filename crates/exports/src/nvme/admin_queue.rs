@@ -72,7 +72,7 @@ impl AdminQueue {
     /// Asserts what holds after each step, of an association that has not ended.
     fn check_invariants(&self, controller: &Controller) {
         self.connection.check_invariants();
-        // Without slots the connection is at its end.
+        // Without tags the connection is at its end.
         if !controller.has_ended() && self.connection.depth() > 0 {
             let unanswered = self.connection.unanswered().count();
             assert_eq!(unanswered, controller.kept(), "a command is answered, or kept once");

@@ -6,7 +6,7 @@
 //! that isn't in a capsule only after [`Connection::request`], so the caller holds the memory
 //! budget.
 //!
-//! Bounds: a header of at most [`MAX_LEAD`] bytes, and one slot for each command that may be under
+//! Bounds: a header of at most [`MAX_LEAD`] bytes, and one tag for each command that may be under
 //! way, which are allocated by [`Connection::connected`]. Nothing else is kept. One call of
 //! `receive` appends at most 152 bytes more to `out` than it uses of its input.
 //!
@@ -44,7 +44,7 @@ pub const MAX_HOST_DATA: u32 = MAX_TRANSFER;
 /// What bytes of the host meant.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A command. It occupies its slot until it is answered.
+    /// A command. It has its tag until it is answered.
     Command {
         /// What to answer to.
         tag: Tag,
@@ -108,8 +108,8 @@ enum Expected {
     Nothing,
 }
 
-/// What to do after a step.
-enum Step<'a> {
+/// What bytes have led to.
+enum Parsed<'a> {
     GoOn,
     /// All bytes are used.
     Wait,
@@ -168,9 +168,9 @@ impl Connection {
         let mut rest = bytes;
         let result = loop {
             match self.step(&mut rest, out) {
-                Step::GoOn => {}
-                Step::Wait => break (bytes.len(), None),
-                Step::Event(event) => break (bytes.len() - rest.len(), Some(event)),
+                Parsed::GoOn => {}
+                Parsed::Wait => break (bytes.len(), None),
+                Parsed::Event(event) => break (bytes.len() - rest.len(), Some(event)),
             }
         };
         if cfg!(debug_assertions) {
@@ -195,13 +195,13 @@ impl Connection {
         self.tags.depth()
     }
 
-    fn step<'a>(&mut self, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Step<'a> {
+    fn step<'a>(&mut self, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Parsed<'a> {
         match self.expected {
             Expected::Header(layout) => self.header(layout, rest, out),
             Expected::Data { tag, .. } => self.data(tag, rest, out),
             Expected::Digest { tag, digest } => {
                 if !self.collect(digest.len(), rest) {
-                    return Step::Wait;
+                    return Parsed::Wait;
                 }
                 self.collected = 0;
                 let is_sound = self.buffer.starts_with(&digest);
@@ -209,7 +209,7 @@ impl Connection {
             }
             Expected::Nothing => {
                 *rest = &[];
-                Step::Wait
+                Parsed::Wait
             }
         }
     }
@@ -229,14 +229,14 @@ impl Connection {
         layout: Option<Layout>,
         rest: &mut &'a [u8],
         out: &mut Vec<u8>,
-    ) -> Step<'a> {
+    ) -> Parsed<'a> {
         if !self.collect(layout.map_or(COMMON_LENGTH, |layout| layout.lead()), rest) {
-            return Step::Wait;
+            return Parsed::Wait;
         }
         let result = match layout {
             None => self.common_header().map(|layout| {
                 self.expected = Expected::Header(Some(layout));
-                Step::GoOn
+                Parsed::GoOn
             }),
             Some(layout) => self.pdu(layout, out),
         };
@@ -261,7 +261,7 @@ impl Connection {
     }
 
     /// Ends, quoting as much of the header as was needed to see that it is wrong.
-    fn end<'a>(&mut self, layout: Option<Layout>, end: End, out: &mut Vec<u8>) -> Step<'a> {
+    fn end<'a>(&mut self, layout: Option<Layout>, end: End, out: &mut Vec<u8>) -> Parsed<'a> {
         if let End::Malformed(malformed) = end {
             let length = layout.map_or(COMMON_LENGTH, |layout| layout.header_length());
             let quoted = &self.buffer[..length];
@@ -269,11 +269,11 @@ impl Connection {
         }
         self.expected = Expected::Nothing;
         self.tags.clear();
-        Step::Event(Event::End(end))
+        Parsed::Event(Event::End(end))
     }
 
     /// A PDU whose header is here.
-    fn pdu<'a>(&mut self, layout: Layout, out: &mut Vec<u8>) -> Result<Step<'a>, End> {
+    fn pdu<'a>(&mut self, layout: Layout, out: &mut Vec<u8>) -> Result<Parsed<'a>, End> {
         layout.check(&self.buffer[..self.collected])?;
         match layout.kind() {
             Kind::InitializeRequest => self.initialize(out)?,
@@ -282,7 +282,7 @@ impl Connection {
             _ => return Err(End::Terminated(Terminate::read(&self.buffer)?)),
         }
         self.collected = 0;
-        Ok(Step::GoOn)
+        Ok(Parsed::GoOn)
     }
 
     fn initialize(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
@@ -305,7 +305,7 @@ impl Connection {
         Ok(())
     }
 
-    fn command<'a>(&mut self, layout: Layout, out: &mut Vec<u8>) -> Result<Step<'a>, Malformed> {
+    fn command<'a>(&mut self, layout: Layout, out: &mut Vec<u8>) -> Result<Parsed<'a>, Malformed> {
         let sequence = Malformed::status(FatalStatus::Sequence);
         let bytes = self.buffer[COMMON_LENGTH..].first_chunk::<ENTRY_LENGTH>().ok_or(sequence)?;
         let entry = Entry::read(bytes);
@@ -317,7 +317,7 @@ impl Connection {
         self.expect_data(tag, &layout);
         let fuse = fuse_of(&entry);
         self.follow(tag, fuse);
-        Ok(Step::Event(match transfer {
+        Ok(Parsed::Event(match transfer {
             Ok(transfer) => Event::Command { tag, entry, transfer },
             Err(_) => {
                 if in_capsule == 0 {
@@ -332,6 +332,7 @@ impl Connection {
     /// for that of the first one.
     fn follow(&mut self, tag: Tag, fuse: Fuse) {
         let first = std::mem::replace(&mut self.first, (fuse == Fuse::First).then_some(tag));
+        // Only a second half right behind its first one follows anything.
         let Some(first) = first.filter(|_| fuse == Fuse::Second) else { return };
         if let Some(open) = self.tags.get_mut(first) {
             open.second = Some(tag);
@@ -379,20 +380,20 @@ impl Connection {
         };
     }
 
-    fn data<'a>(&mut self, tag: Tag, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Step<'a> {
+    fn data<'a>(&mut self, tag: Tag, rest: &mut &'a [u8], out: &mut Vec<u8>) -> Parsed<'a> {
         let Expected::Data { left, has_digest, .. } = &mut self.expected else {
-            return Step::GoOn;
+            return Parsed::GoOn;
         };
         if *left == 0 {
             if !*has_digest {
                 return self.data_ended(tag, true, out);
             }
             self.expected = Expected::Digest { tag, digest: self.digest.finish() };
-            return Step::GoOn;
+            return Parsed::GoOn;
         }
         let count = rest.len().min(*left as usize);
         if count == 0 {
-            return Step::Wait;
+            return Parsed::Wait;
         }
         let (piece, after) = rest.split_at(count);
         *rest = after;
@@ -400,33 +401,33 @@ impl Connection {
         if *has_digest {
             self.digest.update(piece);
         }
-        let Some(open) = self.tags.get_mut(tag) else { return Step::GoOn };
+        let Some(open) = self.tags.get_mut(tag) else { return Parsed::GoOn };
         let offset = open.received;
         open.received += count as u32;
         if open.is_dropped() {
-            return Step::GoOn;
+            return Parsed::GoOn;
         }
-        Step::Event(Event::Data { tag, offset, bytes: piece })
+        Parsed::Event(Event::Data { tag, offset, bytes: piece })
     }
 
     /// The data of one PDU is here.
-    fn data_ended<'a>(&mut self, tag: Tag, is_sound: bool, out: &mut Vec<u8>) -> Step<'a> {
+    fn data_ended<'a>(&mut self, tag: Tag, is_sound: bool, out: &mut Vec<u8>) -> Parsed<'a> {
         self.expected = Expected::Header(None);
-        let Some(open) = self.tags.get_mut(tag) else { return Step::GoOn };
+        let Some(open) = self.tags.get_mut(tag) else { return Parsed::GoOn };
         open.is_damaged |= !is_sound;
         if open.received < open.requested {
-            return Step::GoOn;
+            return Parsed::GoOn;
         }
         if open.answer.is_some() {
             self.finish(tag, out);
-            return Step::GoOn;
+            return Parsed::GoOn;
         }
         if !open.is_damaged {
-            return Step::Event(Event::Received(tag));
+            return Parsed::Event(Event::Received(tag));
         }
         open.answer = Some((Status::TransientTransport, 0));
         self.finish(tag, out);
-        Step::Event(Event::Damaged(tag))
+        Parsed::Event(Event::Damaged(tag))
     }
 }
 

@@ -12,7 +12,7 @@ use super::controller::QueueName;
 
 mod authenticating;
 
-pub use authenticating::{Authenticating, Step};
+pub use authenticating::{Authenticating, ProofProgress};
 
 /// In the answer to Connect: the host has to authenticate (ATR, Base 6.3).
 const AUTHENTICATION_REQUIRED: u64 = 1 << 17;

@@ -151,7 +151,7 @@ struct Queue {
     last_was_large: bool,
     /// Whether nothing can be sent any more.
     is_lost: bool,
-    /// By slot. A slot's index is also the token for the volume.
+    /// By tag. A tag's index is also the token for the volume.
     open: Vec<Option<Open>>,
     /// Commands that wait for memory, in the order in which they came.
     waiting: VecDeque<Tag>,

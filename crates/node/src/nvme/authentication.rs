@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use evenkeel_exports::nvme::authentication::{Computation, EXPONENT_LENGTH, Fresh, Hash, Parties};
 use evenkeel_exports::nvme::command::{Connect, ConnectData, Refusal};
 use evenkeel_exports::nvme::controller::QueueName;
-use evenkeel_exports::nvme::handshake::{self, Authenticating};
+use evenkeel_exports::nvme::handshake::{Authenticating, ProofProgress};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zeroize::Zeroizing;
 
-use super::connection::{Accepted, From, Seat, handle, host, reason, receive, settle};
+use super::connection::{Accepted, From, Seat, end_lost, handle, host, reason, receive};
 use super::target::{Asked, LetIn, Target};
 use crate::clock::core_now;
 use crate::nvme::NvmeServer;
@@ -72,22 +72,22 @@ pub(super) async fn prove(
         let mut out = Vec::new();
         let (used, step) = authenticating.receive(&rest, &mut out);
         rest.drain(..used);
-        let is_waiting = matches!(step, handshake::Step::Wait);
+        let is_waiting = matches!(step, ProofProgress::Wait);
         match step {
-            handshake::Step::Wait => {}
-            handshake::Step::Compute(computation) => {
+            ProofProgress::Wait => {}
+            ProofProgress::Compute(computation) => {
                 let value = server.prover.compute(from.source, computation).await?;
                 authenticating.computed(value, &mut out);
             }
-            handshake::Step::Proved => {
+            ProofProgress::Proved => {
                 let proving = Proving { unproved, authenticating, rest };
                 return let_in(server, stream, proving, out, from).await;
             }
-            handshake::Step::Failed(fault) => {
+            ProofProgress::Failed(fault) => {
                 refuse(&fault.to_string());
                 return send(stream, &out).await.map(|()| None);
             }
-            handshake::Step::End(end) => {
+            ProofProgress::End(end) => {
                 return send(stream, &out).await.and(Err(end.to_string()));
             }
         }
@@ -125,12 +125,12 @@ async fn let_in(
     }
 }
 
-/// Makes it a queue, once what its host has lost is settled.
+/// Makes it a queue, once what its host has lost is gone.
 async fn open(stream: &TcpStream, unproved: &Unproved, from: From) -> Result<Seat, Refusal> {
     let Unproved { target, name, parties, connect, .. } = unproved;
     let data = unproved.data();
     let asked = Asked { connect, data: &data };
-    let since = settle(target, stream, asked).await?;
+    let since = end_lost(target, stream, asked).await?;
     let handle = handle(stream, from)?;
     target.open(*name, &parties.keys, asked, LetIn { since, now: core_now() }, handle)?;
     Ok(Seat { target: target.clone(), name: *name })

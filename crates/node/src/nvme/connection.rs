@@ -25,7 +25,9 @@ use tokio::time::{timeout, timeout_at};
 use super::authentication::{Proving, Unproved, prove};
 use super::health::Looked;
 use super::reserving::{self, carry_out};
-use super::target::{Admin, Asked, Between, Connected, Handle, LetIn, Persisting, Step, Target};
+use super::target::{
+    Admin, Asked, Between, Connected, FollowUp, Handle, LetIn, Persisting, Target,
+};
 use super::{Found, HANDSHAKE};
 use crate::clock::core_now;
 use crate::nvme::NvmeServer;
@@ -160,14 +162,14 @@ async fn accept(
 ///
 /// # Errors
 /// What to answer, if there will be no place for it.
-pub(super) async fn settle(
+pub(super) async fn end_lost(
     target: &Target,
     stream: &TcpStream,
     asked: Asked<'_>,
 ) -> Result<Instant, Refusal> {
     let addresses = stream.peer_addr().ok().zip(stream.local_addr().ok());
     let addresses = addresses.map(|(from, reached)| Between { from: from.ip(), reached });
-    let wait = target.settle(asked, addresses, core_now())?;
+    let wait = target.end_lost(asked, addresses, core_now())?;
     let mut changes = target.changes();
     let drained =
         async { while target.is_ending(asked.data) && changes.changed().await.is_ok() {} };
@@ -206,7 +208,7 @@ fn answer(
     }
 }
 
-/// Makes a connection the queue that its host asks for, once what that has lost is settled, or says
+/// Makes a connection the queue that its host asks for, once what that has lost is gone, or says
 /// what it has to prove first.
 async fn join(
     server: &NvmeServer,
@@ -226,7 +228,7 @@ async fn join(
     let since = match target.has_keys(data.host_name) {
         // It proves first who it is.
         true => core_now(),
-        false => settle(&target, stream, asked).await.map_err(because)?,
+        false => end_lost(&target, stream, asked).await.map_err(because)?,
     };
     // Meanwhile another export may have taken the place of this one.
     let target = wanted(server, &data).map_err(refused)?;
@@ -325,7 +327,9 @@ async fn serve_admin(
             last = Some(step);
             part = parts.next();
         }
-        let Some(Step { has_ended: false, wants_flush, expires, .. }) = last else { return Ok(()) };
+        let Some(FollowUp { has_ended: false, wants_flush, expires, .. }) = last else {
+            return Ok(());
+        };
         if wants_flush && !is_flushing {
             is_flushing = true;
             tokio::spawn(flush(server.clone(), target.clone(), name.controller));
@@ -362,6 +366,7 @@ async fn until(moment: Option<Instant>) {
 async fn serve_io(server: &Arc<NvmeServer>, stream: TcpStream, accepted: Accepted, from: From) {
     let Accepted { connection, seat, host, host_name, rest } = accepted;
     let (target, name) = (seat.target.clone(), seat.name);
+    // Discovery has no queues for I/O: its controllers refuse them.
     let (Some(volume), Some((namespace, size))) = (target.of(), target.namespace()) else { return };
     reserving::look(server, &target).await;
     // Its seat keeps the name for it until it is gone.
@@ -445,6 +450,7 @@ impl Frontend for Seated {
 /// Makes durable what was acknowledged, and tells the controller. If that fails the controller does
 /// not say that it is shut down.
 async fn flush(server: Arc<NvmeServer>, target: Arc<Target>, controller: u16) {
+    // Discovery has nothing to flush.
     let Some(volume) = target.of() else { return };
     if flushed(&server, volume).await {
         target.shut_down(controller);

@@ -23,6 +23,7 @@ pub(super) struct Looked(Option<Instant>);
 impl Looked {
     /// Has the controllers of a volume know how that is, unless they have just looked.
     pub(super) async fn look(&mut self, server: &NvmeServer, target: &Arc<Target>) {
+        // Discovery is always well.
         let Some(volume) = target.of() else { return };
         if self.0.is_some_and(|at| at.elapsed() < AGE) {
             return;

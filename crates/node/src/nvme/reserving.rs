@@ -59,6 +59,7 @@ async fn notify(
     change: &ReservationChange,
     before: &Reservations,
 ) {
+    // The volume is not attached here any more: its hosts are disconnected.
     let Some(after) = look(server, target).await else { return };
     target.report_reservations(&notices(change, before, &after));
 }

@@ -162,7 +162,7 @@ impl fmt::Debug for Queue {
 
 /// What follows from a step of an admin queue.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct FollowUp {
     /// Its association is over.
     pub has_ended: bool,
     /// What was acknowledged is to be made durable: [`Target::shut_down`] tells that it is.
@@ -253,7 +253,7 @@ impl Target {
         received: &[u8],
         now: Instant,
         out: &mut Vec<u8>,
-    ) -> Result<Step, End> {
+    ) -> Result<FollowUp, End> {
         let Admin { queue, controller, reached } = admin;
         let mut inner = self.lock();
         let Inner { subsystem, what, health, reservations, queues, .. } = &mut *inner;
@@ -269,7 +269,7 @@ impl Target {
             Facts { serial: &self.serial, firmware: FIRMWARE, subsystem: &self.name, subject };
         let Some(controller) = subsystem.controller(*controller) else {
             let (wants_flush, expires, persisting) = (false, None, Vec::new());
-            return Ok(Step { has_ended: true, wants_flush, expires, persisting });
+            return Ok(FollowUp { has_ended: true, wants_flush, expires, persisting });
         };
         let received = queue.receive(received, controller, &facts, now, out);
         controller.expire(now);
@@ -280,7 +280,7 @@ impl Target {
         let persisting = asked.map(|(number, is_persistent)| Persisting { number, is_persistent });
         let (expires, persisting) = (controller.expires(), persisting.collect());
         inner.close();
-        received.map(|()| Step { has_ended, wants_flush, expires, persisting })
+        received.map(|()| FollowUp { has_ended, wants_flush, expires, persisting })
     }
 
     fn as_namespace(&self, shown: &Shown, health: Health, reservations: &Reservations) -> Volume {

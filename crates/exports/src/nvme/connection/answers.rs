@@ -10,7 +10,7 @@ const NO_HEAD: u16 = 0xffff;
 
 impl Connection {
     /// The host's Connect has succeeded: the queue has so many entries. To be called before that
-    /// command is answered. From then on as many commands may be under way, and each slot takes 64
+    /// command is answered. From then on as many commands may be under way, and each tag takes 64
     /// bytes at most.
     ///
     /// # Errors
@@ -110,10 +110,12 @@ impl Connection {
         self.answer(tag, Status::Success, result, after)
     }
 
-    /// Sends the answer that a command has, and frees its slot; of a second half, once the first
-    /// one has been answered.
+    /// Sends the answer that a command has, and frees its tag; of a second half, once the first one
+    /// has been answered.
     pub(super) fn finish(&mut self, tag: Tag, out: &mut Vec<u8>) {
+        // A second half goes when the first one has gone: `release` comes back to it.
         let Some(open) = self.tags.get(tag).filter(|open| !open.is_behind) else { return };
+        // It is called for answers and for data, whichever comes last.
         let Some((status, result)) = open.answer else { return };
         let identifier = open.command;
         let head = self.advance_head();
@@ -123,12 +125,14 @@ impl Connection {
         self.release(tag, out);
     }
 
-    /// A command has been answered: its slot is free, and its second half may be answered.
+    /// A command has been answered: its tag is free, and its second half may be answered.
     fn release(&mut self, tag: Tag, out: &mut Vec<u8>) {
         if self.first == Some(tag) {
             self.first = None;
         }
+        // Most commands are no first half.
         let Some(second) = self.tags.release(tag).and_then(|open| open.second) else { return };
+        // It waits for this one, so it is there.
         let Some(open) = self.tags.get_mut(second) else { return };
         open.is_behind = false;
         if open.answer.is_some() && open.received == open.requested {
@@ -137,7 +141,7 @@ impl Connection {
     }
 
     /// How far the queue has been consumed: an entry counts once its command is answered, so that a
-    /// host never has more commands under way than there are slots.
+    /// host never has more commands under way than there are tags.
     fn advance_head(&mut self) -> u16 {
         if self.without_flow_control {
             return NO_HEAD;

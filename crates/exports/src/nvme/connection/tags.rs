@@ -5,7 +5,7 @@ use super::Transfer;
 use crate::nvme::command::{Entry, Status};
 
 /// Names a command of a connection from its arrival to its answer. Thereafter another command may
-/// have the same slot.
+/// have the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tag(u16);
 
@@ -91,7 +91,7 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// Adds slots until there are so many; at most 65,536.
+    /// Adds tags until there are so many; at most 65,536.
     pub(super) fn deepen(&mut self, depth: u32) {
         let added = self.open.len() as u32..depth.min(1 << 16);
         self.open.reserve_exact(added.len());
@@ -135,10 +135,10 @@ impl Tags {
         (0..).zip(&self.open).filter_map(|(index, open)| Some((Tag(index), open.as_ref()?)))
     }
 
-    /// Asserts what holds after each step: each slot is free, or one command has it.
+    /// Asserts what holds after each step: each tag is free, or one command has it.
     pub(super) fn check_invariants(&self) {
         let taken = self.open.iter().flatten().count();
-        assert_eq!(taken + self.free.len(), self.open.len(), "no slot is lost");
+        assert_eq!(taken + self.free.len(), self.open.len(), "no tag is lost");
         let mut is_free = vec![false; self.open.len()];
         for tag in &self.free {
             let index = tag.index();

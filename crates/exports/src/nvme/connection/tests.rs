@@ -41,7 +41,7 @@ fn only_event(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> S
     events.remove(0)
 }
 
-/// The slot of the command in these bytes, which is their only event.
+/// The tag of the command in these bytes, which is their only event.
 fn command(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> (Tag, Transfer) {
     let mut found = None;
     feed(connection, bytes, out, |_, event, _| match event {
@@ -325,7 +325,7 @@ fn a_second_half_is_answered_after_the_first() {
         entry
     };
     let mut connection = open(&host, false);
-    // A slot is used again.
+    // A tag is used again.
     for round in 0..20 {
         let mut out = Vec::new();
         let first = host.capsule(&half(1, 3, ON_REQUEST), &[]);

@@ -26,7 +26,7 @@ pub struct AdminCommand<'a> {
 
 impl fmt::Debug for AdminCommand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminCommand").field("slot", &self.tag).field("entry", self.entry).finish()
+        f.debug_struct("AdminCommand").field("tag", &self.tag).field("entry", self.entry).finish()
     }
 }
 

@@ -14,7 +14,7 @@ const MAX_ROOM: u32 = 16384;
 
 /// What the bytes have led to.
 #[derive(Debug)]
-pub enum Step {
+pub enum ProofProgress {
     /// More bytes are needed.
     Wait,
     /// That is to be computed for [`Authenticating::computed`]. Nothing more is to be received
@@ -64,39 +64,47 @@ impl Authenticating {
     }
 
     /// Takes bytes as they come. Returns how many were used.
-    pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> (usize, Step) {
+    pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> (usize, ProofProgress) {
         let mut used = 0;
         loop {
             let (count, event) = self.connection.receive(&bytes[used..], out);
             used += count;
             let step = match event {
-                None => return (used, Step::Wait),
+                None => return (used, ProofProgress::Wait),
                 Some(Event::Command { tag, entry, transfer }) => {
                     self.command(tag, &entry, transfer, out)
                 }
                 Some(Event::Data { tag, offset, bytes }) => {
                     self.data(tag, offset as usize, bytes);
-                    Step::Wait
+                    ProofProgress::Wait
                 }
                 Some(Event::Received(tag)) if self.is_sending(tag) => self.sent(tag, out),
                 Some(Event::Damaged(tag)) if self.is_sending(tag) => {
                     self.under_way = None;
-                    Step::Wait
+                    ProofProgress::Wait
                 }
                 // Of other commands no data is awaited.
-                Some(Event::Received(_) | Event::Damaged(_) | Event::Refused(_)) => Step::Wait,
-                Some(Event::End(end)) => Step::End(end),
+                Some(Event::Received(_) | Event::Damaged(_) | Event::Refused(_)) => {
+                    ProofProgress::Wait
+                }
+                Some(Event::End(end)) => ProofProgress::End(end),
             };
-            if !matches!(step, Step::Wait) {
+            if !matches!(step, ProofProgress::Wait) {
                 return (used, step);
             }
         }
     }
 
-    fn command(&mut self, tag: Tag, entry: &Entry, transfer: Transfer, out: &mut Vec<u8>) -> Step {
+    fn command(
+        &mut self,
+        tag: Tag,
+        entry: &Entry,
+        transfer: Transfer,
+        out: &mut Vec<u8>,
+    ) -> ProofProgress {
         self.try_command(tag, entry, transfer, out).unwrap_or_else(|status| {
             self.answer(tag, status.into(), out);
-            Step::Wait
+            ProofProgress::Wait
         })
     }
 
@@ -106,7 +114,7 @@ impl Authenticating {
         entry: &Entry,
         transfer: Transfer,
         out: &mut Vec<u8>,
-    ) -> Result<Step, Status> {
+    ) -> Result<ProofProgress, Status> {
         let security = Security::read(entry)?;
         if self.under_way.is_some() {
             return Err(Status::Sequence);
@@ -123,7 +131,7 @@ impl Authenticating {
                 }
                 self.message = vec![0; length as usize];
                 self.under_way = Some(UnderWay::Sending(tag));
-                Ok(Step::Wait)
+                Ok(ProofProgress::Wait)
             }
             (Security::Receive(length), Transfer::ToHost(room)) if length == room => {
                 if room > MAX_ROOM {
@@ -149,13 +157,13 @@ impl Authenticating {
     }
 
     /// A message is here.
-    fn sent(&mut self, tag: Tag, out: &mut Vec<u8>) -> Step {
+    fn sent(&mut self, tag: Tag, out: &mut Vec<u8>) -> ProofProgress {
         let message = std::mem::take(&mut self.message);
         let (under_way, step) = match self.machine.send(&message) {
-            Sent::Taken => (None, Step::Wait),
-            Sent::Failed(fault) => (None, Step::Failed(fault)),
-            Sent::Compute(it) => (Some(UnderWay::Computing(tag)), Step::Compute(it)),
-            Sent::Proved => (Some(UnderWay::Last(tag, None)), Step::Proved),
+            Sent::Taken => (None, ProofProgress::Wait),
+            Sent::Failed(fault) => (None, ProofProgress::Failed(fault)),
+            Sent::Compute(it) => (Some(UnderWay::Computing(tag)), ProofProgress::Compute(it)),
+            Sent::Proved => (Some(UnderWay::Last(tag, None)), ProofProgress::Proved),
         };
         if under_way.is_none() {
             self.answer(tag, Status::Success.into(), out);
@@ -174,21 +182,26 @@ impl Authenticating {
     }
 
     /// Gives the host the message that it asks for.
-    fn hand_over(&mut self, tag: Tag, room: usize, out: &mut Vec<u8>) -> Result<Step, Status> {
+    fn hand_over(
+        &mut self,
+        tag: Tag,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<ProofProgress, Status> {
         let received = self.machine.receive(room)?;
         let mut message = received.message;
         message.resize(room, 0);
         match received.then {
             Then::Proved => {
                 self.under_way = Some(UnderWay::Last(tag, Some(message)));
-                return Ok(Step::Proved);
+                return Ok(ProofProgress::Proved);
             }
             Then::GoOn | Then::Failed(_) => {}
         }
         self.answer_with(tag, &message, out).map_err(|_| Status::Internal)?;
         Ok(match received.then {
-            Then::Failed(fault) => Step::Failed(fault),
-            _ => Step::Wait,
+            Then::Failed(fault) => ProofProgress::Failed(fault),
+            _ => ProofProgress::Wait,
         })
     }
 

@@ -12,7 +12,7 @@ impl Queue {
         self.check_waiting();
         for (index, open) in self.open.iter().enumerate() {
             let is_own = open.as_ref().is_none_or(|open| open.tag.index() == index);
-            assert!(is_own, "a command is found by its slot");
+            assert!(is_own, "a command is found by its tag");
         }
         for (tag, _) in &self.aborting {
             assert!(

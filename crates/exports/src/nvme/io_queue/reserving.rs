@@ -82,7 +82,7 @@ impl Queue {
             return self.answer(tag, Status::InvalidOpcode);
         };
         open.phase = phase;
-        // A queue has fewer slots than the number has values.
+        // A queue has fewer tags than the number has values.
         (reserving.ask)(tag.index() as u16, wanted);
     }
 

@@ -84,7 +84,7 @@ impl Target {
     ///
     /// # Errors
     /// What to answer at once, if there will be no place for it: then nothing ends.
-    pub fn settle(
+    pub fn end_lost(
         &self,
         asked: Asked<'_>,
         addresses: Option<Between>,

@@ -62,29 +62,29 @@ impl Pair {
     }
 
     /// Gives bytes one after another; the first step that isn't to wait.
-    fn feed(&mut self, bytes: &[u8]) -> Step {
+    fn feed(&mut self, bytes: &[u8]) -> ProofProgress {
         for (at, byte) in bytes.iter().enumerate() {
             let (used, step) = self.side.receive(&[*byte], &mut self.out);
             assert_eq!(used, 1);
-            if !matches!(step, Step::Wait) {
+            if !matches!(step, ProofProgress::Wait) {
                 assert_eq!(at + 1, bytes.len(), "{step:?}");
                 return step;
             }
         }
-        Step::Wait
+        ProofProgress::Wait
     }
 
     /// Sends a message in a capsule, and computes what is to be computed.
-    fn send(&mut self, message: &[u8]) -> Step {
+    fn send(&mut self, message: &[u8]) -> ProofProgress {
         let entry = command(6, SEND, IN_CAPSULE, message.len() as u32);
         let capsule = self.host.capsule(&entry, message);
         let step = self.feed(&capsule);
-        let Step::Compute(computation) = step else { return step };
+        let ProofProgress::Compute(computation) = step else { return step };
         self.side.computed(computation.run(), &mut self.out);
-        Step::Wait
+        ProofProgress::Wait
     }
 
-    fn receive(&mut self) -> Step {
+    fn receive(&mut self) -> ProofProgress {
         let capsule = self.host.capsule(&command(7, RECEIVE, ON_REQUEST, ROOM), &[]);
         self.feed(&capsule)
     }
@@ -106,15 +106,15 @@ fn a_host_is_let_in_however_its_bytes_are_cut() {
         for host in Host::all() {
             let mut pair = Pair::new(host, &vector);
             let offer = negotiate(vector.transaction, &[hash], &[group]);
-            assert!(matches!(pair.send(&offer), Step::Wait));
+            assert!(matches!(pair.send(&offer), ProofProgress::Wait));
             assert_eq!(pair.completion().status, Status::Success);
-            assert!(matches!(pair.receive(), Step::Wait));
+            assert!(matches!(pair.receive(), ProofProgress::Wait));
             let challenge = pair.message();
             assert_eq!(challenge[16..16 + vector.c1.len()], vector.c1);
             let message = reply(vector.transaction, &vector.host_response, None, &vector.theirs);
-            assert!(matches!(pair.send(&message), Step::Wait));
+            assert!(matches!(pair.send(&message), ProofProgress::Wait));
             assert_eq!(pair.completion().status, Status::Success);
-            assert!(matches!(pair.receive(), Step::Proved));
+            assert!(matches!(pair.receive(), ProofProgress::Proved));
             assert!(pair.out.is_empty(), "it hears nothing before there is a place for it");
             let Pair { side, mut out, host } = pair;
             let connection = side.finish(&mut out).unwrap();
@@ -134,9 +134,9 @@ fn both_sides_prove_themselves() {
     pair.receive();
     let challenge = Some((&vector.c2[..], vector.s2));
     pair.send(&reply(vector.transaction, &vector.host_response, challenge, &vector.theirs));
-    assert!(matches!(pair.receive(), Step::Wait));
+    assert!(matches!(pair.receive(), ProofProgress::Wait));
     assert_eq!(pair.message()[16..16 + 48], vector.controller_response);
-    assert!(matches!(pair.send(&success2(vector.transaction)), Step::Proved));
+    assert!(matches!(pair.send(&success2(vector.transaction)), ProofProgress::Proved));
     assert!(pair.out.is_empty());
     pair.side.finish(&mut pair.out).unwrap();
     let answer: [u8; COMPLETION_LENGTH] = pair.out[8..24].try_into().unwrap();
@@ -152,7 +152,7 @@ fn who_is_refused_hears_why_and_the_connection_ends() {
     pair.send(&reply(vector.transaction, &[1; 32], None, &[]));
     assert_eq!(pair.completion().status, Status::Success, "the message has come");
     assert_eq!(pair.side.machine().fault(), Some(Fault::Key));
-    assert!(matches!(pair.receive(), Step::Failed(Fault::Key)));
+    assert!(matches!(pair.receive(), ProofProgress::Failed(Fault::Key)));
     let message = pair.message();
     assert_eq!((message[0], message[1], message[7]), (0, 0xf1, 1));
     assert!(pair.side.finish(&mut pair.out).is_err());
@@ -161,7 +161,7 @@ fn who_is_refused_hears_why_and_the_connection_ends() {
     pair.send(&negotiate(vector.transaction, &[1], &[0]));
     pair.receive();
     let step = pair.send(&failure2(vector.transaction, 1));
-    assert!(matches!(step, Step::Failed(Fault::Disbelieved(1))));
+    assert!(matches!(step, ProofProgress::Failed(Fault::Disbelieved(1))));
     assert_eq!(pair.completion().status, Status::Success);
 }
 
@@ -172,7 +172,7 @@ fn there_may_be_no_place_any_more() {
     pair.send(&negotiate(vector.transaction, &[1], &[0]));
     pair.receive();
     pair.send(&reply(vector.transaction, &vector.host_response, None, &[]));
-    assert!(matches!(pair.receive(), Step::Proved));
+    assert!(matches!(pair.receive(), ProofProgress::Proved));
     let Pair { side, .. } = pair;
     let mut out = Vec::new();
     side.refuse(Status::ControllerBusy.into(), &mut out);
@@ -207,7 +207,7 @@ fn other_commands_wait_until_the_host_is_known() {
         ((command(8, RECEIVE, ON_REQUEST, 4), 0), Status::InvalidField),
     ] {
         let capsule = pair.host.capsule(&entry, &vec![1; length]);
-        assert!(matches!(pair.feed(&capsule), Step::Wait));
+        assert!(matches!(pair.feed(&capsule), ProofProgress::Wait));
         let answer = pair.completion();
         assert_eq!((answer.identifier, answer.status), (8, expected), "{entry:x?}");
     }
@@ -230,9 +230,9 @@ fn one_message_is_under_way_at_a_time() {
     // The first command has the slot that it was given.
     let tag = u16::from(pair.side.connection.find(6).unwrap().index() as u8);
     let data = pair.host.data(6, tag, 0, &offer, true);
-    assert!(matches!(pair.feed(&data), Step::Wait));
+    assert!(matches!(pair.feed(&data), ProofProgress::Wait));
     assert_eq!(pair.completion().status, Status::Success);
-    assert!(matches!(pair.receive(), Step::Wait));
+    assert!(matches!(pair.receive(), ProofProgress::Wait));
     assert_eq!(pair.message()[1], 1, "the challenge");
 }
 

@@ -60,7 +60,7 @@ fn associate(
     let data = handshake.data().unwrap();
     let (end, handle) = connection_to(address);
     let wanted = Asked { connect: &connect, data: &data };
-    let wait = target.settle(wanted, handle.between(), asked)?;
+    let wait = target.end_lost(wanted, handle.between(), asked)?;
     assert_eq!(wait, Wait { since: asked, until: asked + DRAINED });
     let at = LetIn { since: wait.since, now: let_in };
     let connected = target.connect(wanted, at, handle)?;
@@ -85,7 +85,7 @@ impl Association {
 
     /// Its host asks for a queue for I/O: until when it waits.
     fn asks_for(&self, target: &Target, queue: u16, now: Instant) -> Instant {
-        let wait = self.ask(queue, |asked| target.settle(asked, None, now).unwrap());
+        let wait = self.ask(queue, |asked| target.end_lost(asked, None, now).unwrap());
         wait.until
     }
 
@@ -177,7 +177,7 @@ fn a_host_with_many_associations_gets_one_again_that_it_has_lost() {
     let data = handshake.data().unwrap();
     let (_end, handle) = connection_to(&addresses[3]);
     let asked = Asked { connect: &connect, data: &data };
-    target.settle(asked, handle.between(), at(1)).unwrap();
+    target.end_lost(asked, handle.between(), at(1)).unwrap();
     assert!(is_closed(&mut all[3].end) && target.is_ending(&data));
     target.gone(all[3].name);
     assert!(!target.is_ending(&data));
