@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
+use evenkeel_core::CoordinatorId;
 use evenkeel_trust::token::{Asked, CHANNEL_LABEL};
 use evenkeel_trust::verifier::JoinVerifier;
 use evenkeel_trust::{JoinAnswer, JoinRequest, Key, Standing, Token, exchange};
@@ -34,31 +35,12 @@ impl Certificates {
     /// then.
     pub async fn join(&self, address: &str, token: &str) -> Result<(), ApiError> {
         let what = format!("cannot get a certificate from {address}");
-        let bad =
-            |why: String, advice: &str| ApiError::new(ErrorCode::BadRequest, &what, why, advice);
-        let token: Token = token
-            .parse()
-            .map_err(|e| bad(format!("the token: {e}"), "Copy it from where it was made"))?;
-        let parsed = match Address::parse(address) {
-            Ok(Address::Unix(_)) => {
-                let why = "a token is for joining over TCP".to_owned();
-                return Err(bad(why, "Leave --token away: unix sockets need no certificate"));
-            }
-            Ok(tcp) => tcp,
-            Err(why) => return Err(bad(why, "Check the address")),
-        };
-        if self.own.config.peer.tls.is_some() {
-            let why = "[peer.tls] names certificates of an external authority".to_owned();
-            return Err(bad(
-                why,
-                "Leave --token away, or take that table away and restart the node",
-            ));
-        }
-        if self.own.config.coordinator.here {
-            let why = "this node serves the coordinator (`here = true` under [coordinator])";
-            let advice = "Run `evenkeel cluster init` here, and join the others to this node";
-            return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
-        }
+        let token: Token = token.parse().map_err(|e| {
+            let why = format!("the token: {e}");
+            ApiError::new(ErrorCode::BadRequest, &what, why, "Copy it from where it was made")
+        })?;
+        let parsed = tcp_address(address, &what)?;
+        self.refuse_join(&what)?;
         let system = |why: String| {
             let advice = "Repair the state directory's file system, then join again";
             ApiError::new(ErrorCode::System, &what, why, advice)
@@ -75,30 +57,48 @@ impl Certificates {
         let asked = tokio::time::timeout(DEADLINE, self.ask_by_token(&parsed, &token, &key)).await;
         let late =
             || Err(Failed::Unreachable(format!("no answer within {} s", DEADLINE.as_secs())));
-        let (made, tls) = asked.unwrap_or_else(|_| late()).map_err(|failed| match failed {
-        Failed::Unreachable(why) => {
-            let advice = "Check the address, and that the coordinator's node runs, with the authority of `evenkeel cluster init`";
-            ApiError::new(ErrorCode::NodeUnreachable, &what, why, advice)
+        let asked = asked.unwrap_or_else(|_| late());
+        let (made, tls) = asked.map_err(|failed| failed.into_error(&what))?;
+        self.refuse_other_cluster(&parsed, made.cluster, &what)?;
+        self.with_state(move |state| made.save(state)).await?.map_err(system)?;
+        self.credentials.tls.set(tls);
+        self.cluster.peers().proved_anew();
+        tracing::info!(%address, "got a certificate by a token");
+        Ok(())
+    }
+
+    /// Refuses a node that gets its certificate otherwise.
+    fn refuse_join(&self, what: &str) -> Result<(), ApiError> {
+        if self.own.config.peer.tls.is_some() {
+            let why = "[peer.tls] names certificates of an external authority";
+            let advice = "Leave --token away, or take that table away and restart the node";
+            return Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
         }
-        Failed::Refused(why) => {
-            let advice = "Make a token by `evenkeel node invite` on the coordinator's node";
-            ApiError::new(ErrorCode::NotAuthorised, &what, why, advice)
+        if self.own.config.coordinator.here {
+            let why = "this node serves the coordinator (`here = true` under [coordinator])";
+            let advice = "Run `evenkeel cluster init` here, and join the others to this node";
+            return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
         }
-    })?;
+        Ok(())
+    }
+
+    /// Refuses a certificate of another cluster than this node belongs to. Where its own
+    /// coordinator is, another one is that one with a new database.
+    fn refuse_other_cluster(
+        &self,
+        asked: &Address,
+        cluster: CoordinatorId,
+        what: &str,
+    ) -> Result<(), ApiError> {
         let Membership { coordinator: known, address: at, .. } =
             self.cluster.coordinator().membership();
-        // Where its own coordinator is, another one is that one with a new database.
-        let is_elsewhere = at.is_none_or(|at| at != parsed.to_string());
-        if is_elsewhere && known.is_some_and(|known| known != made.cluster.to_string()) {
+        let is_elsewhere = at.is_none_or(|at| at != asked.to_string());
+        if is_elsewhere && known.is_some_and(|known| known != cluster.to_string()) {
             let why = "this node belongs to another cluster";
             let advice =
                 "A node keeps its cluster; use another state directory for another cluster";
             return Err(ApiError::new(ErrorCode::AlreadyJoined, what, why, advice));
         }
-        self.with_state(move |state| made.save(state)).await?.map_err(system)?;
-        self.credentials.tls.set(tls);
-        self.cluster.peers().proved_anew();
-        tracing::info!(%address, "got a certificate by a token");
         Ok(())
     }
 
@@ -180,6 +180,35 @@ const fn is_in_time(token: &Token, made: u64) -> bool {
 enum Failed {
     Unreachable(String),
     Refused(String),
+}
+
+impl Failed {
+    fn into_error(self, what: &str) -> ApiError {
+        match self {
+            Self::Unreachable(why) => {
+                let advice = "Check the address, and that the coordinator's node runs, with the authority of `evenkeel cluster init`";
+                ApiError::new(ErrorCode::NodeUnreachable, what, why, advice)
+            }
+            Self::Refused(why) => {
+                let advice = "Make a token by `evenkeel node invite` on the coordinator's node";
+                ApiError::new(ErrorCode::NotAuthorised, what, why, advice)
+            }
+        }
+    }
+}
+
+/// The address of a node that takes tokens.
+fn tcp_address(address: &str, what: &str) -> Result<Address, ApiError> {
+    let bad =
+        |why: String, advice: &str| Err(ApiError::new(ErrorCode::BadRequest, what, why, advice));
+    match Address::parse(address) {
+        Ok(Address::Unix(_)) => bad(
+            "a token is for joining over TCP".to_owned(),
+            "Leave --token away: unix sockets need no certificate",
+        ),
+        Ok(tcp) => Ok(tcp),
+        Err(why) => bad(why, "Check the address"),
+    }
 }
 
 fn unreachable(error: impl std::fmt::Display) -> Failed {

@@ -23,10 +23,7 @@ impl Member {
     /// If it is a member of another one, or is refused there.
     pub async fn join(self: &Arc<Self>, address: &str, is_chosen: bool) -> Result<(), ApiError> {
         let what = format!("cannot join the cluster of {address}");
-        let bad = |what: &str, why: String| {
-            ApiError::new(ErrorCode::BadRequest, what, why, "Check the address")
-        };
-        let mut parsed = Address::parse(address).map_err(|why| bad(&what, why))?;
+        let mut parsed = Address::parse(address).map_err(|why| bad_address(&what, why))?;
         if self.own.config.coordinator.here {
             let why =
                 "this node serves a coordinator of its own (`here = true` under [coordinator])";
@@ -47,46 +44,54 @@ impl Member {
             named if named == address => what,
             named => format!("{what}, whose coordinator is said to be at {named}"),
         };
-        let (coordinator, cluster) = match answer {
-            Ok(Answer::Registered { coordinator, cluster }) => (coordinator, cluster),
-            Ok(Answer::NameInUse) => return Err(self.name_in_use(what)),
-            Ok(Answer::ClusterFull { most }) => return Err(cluster_full(what, most)),
-            Ok(
-                refusal @ (Answer::Waits { .. } | Answer::Copy { .. } | Answer::Superseded { .. }),
-            ) => {
-                self.note_refusal(refusal).await;
-                return self.admission.demand(&what);
-            }
-            Ok(Answer::NodeRemoved { why }) => {
-                self.admission.is_removed(&why);
-                return Err(removed::refusal(&what, &why));
-            }
-            Ok(other) => return Err(bad(&what, format!("it answered {other:?}"))),
-            Err(CallError::Refused(why)) => {
-                let advice = "Give the address of the node with `here = true` under [coordinator]";
-                return Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice));
-            }
-            Err(CallError::Unreachable(why)) => {
-                let refused = why.contains("refused the connection:");
-                let code =
-                    if refused { ErrorCode::NotAuthorised } else { ErrorCode::NodeUnreachable };
-                let advice =
-                    "Check the address, and that the coordinator's node runs and lets this one in";
-                return Err(ApiError::new(code, what, why, advice));
-            }
-        };
+        // It waits, and was admitted meanwhile: nothing more is to be done.
+        let Some(registered) = self.registered(answer, &what).await? else { return Ok(()) };
         self.cluster.peers().forget_coordinator();
         let remote = Arc::new(Remote::new(self.cluster.peers().clone(), parsed.clone()));
         self.cluster.coordinator().set(remote, Some(&parsed));
-        self.cluster.coordinator().set_id(coordinator);
+        self.cluster.coordinator().set_id(registered.coordinator);
         self.admit().await;
         self.cluster.nodes().await;
         self.save().await.map_err(|why| {
             let advice = "Repair the state directory's file system, then join again";
             ApiError::new(ErrorCode::System, what, why, advice)
         })?;
-        tracing::info!(%address, %cluster, "joined the cluster");
+        tracing::info!(%address, cluster = %registered.cluster, "joined the cluster");
         Ok(())
+    }
+
+    /// What the coordinator has answered to a registration.
+    ///
+    /// # Errors
+    /// If it does not take this node in; what is to be done about that.
+    async fn registered(
+        self: &Arc<Self>,
+        answer: Result<Answer, CallError>,
+        what: &str,
+    ) -> Result<Option<Registered>, ApiError> {
+        match answer {
+            Ok(Answer::Registered { coordinator, cluster }) => {
+                Ok(Some(Registered { coordinator, cluster }))
+            }
+            Ok(Answer::NameInUse) => Err(self.name_in_use(what.to_owned())),
+            Ok(Answer::ClusterFull { most }) => Err(cluster_full(what.to_owned(), most)),
+            Ok(
+                refusal @ (Answer::Waits { .. } | Answer::Copy { .. } | Answer::Superseded { .. }),
+            ) => {
+                self.note_refusal(refusal).await;
+                self.admission.demand(what).map(|()| None)
+            }
+            Ok(Answer::NodeRemoved { why }) => {
+                self.admission.is_removed(&why);
+                Err(removed::refusal(what, &why))
+            }
+            Ok(other) => Err(bad_address(what, format!("it answered {other:?}"))),
+            Err(CallError::Refused(why)) => {
+                let advice = "Give the address of the node with `here = true` under [coordinator]";
+                Err(ApiError::new(ErrorCode::WrongCluster, what, why, advice))
+            }
+            Err(CallError::Unreachable(why)) => Err(unreachable(what, why)),
+        }
     }
 
     /// Checks an address before anything else is asked there.
@@ -143,6 +148,23 @@ impl Member {
         let is_elsewhere = named.is_unix() && !address.is_unix();
         (named != *address && !is_elsewhere).then_some(named)
     }
+}
+
+/// What a coordinator tells a node that it takes in.
+struct Registered {
+    coordinator: String,
+    cluster: String,
+}
+
+fn bad_address(what: &str, why: String) -> ApiError {
+    ApiError::new(ErrorCode::BadRequest, what, why, "Check the address")
+}
+
+fn unreachable(what: &str, why: String) -> ApiError {
+    let is_refused = why.contains("refused the connection:");
+    let code = if is_refused { ErrorCode::NotAuthorised } else { ErrorCode::NodeUnreachable };
+    let advice = "Check the address, and that the coordinator's node runs and lets this one in";
+    ApiError::new(code, what, why, advice)
 }
 
 fn already_joined(what: &str, address: Option<String>) -> ApiError {

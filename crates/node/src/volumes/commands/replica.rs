@@ -26,6 +26,21 @@ enum Action {
 }
 
 impl Action {
+    /// By its name in the API.
+    fn named(action: &str, what: &str) -> Result<Self, ApiError> {
+        match action {
+            "fail" => Ok(Self::Fail),
+            "remove" => Ok(Self::Remove),
+            "retire" => Ok(Self::Retire),
+            "re-add" => Ok(Self::ReAdd),
+            _ => {
+                let why = format!("there is no command {action}");
+                let advice = "Use fail, remove, retire or re-add";
+                Err(ApiError::new(ErrorCode::BadRequest, what, why, advice))
+            }
+        }
+    }
+
     const fn command(self, id: ReplicaId) -> Command {
         match self {
             Self::Fail => Command::Fail(id),
@@ -62,21 +77,7 @@ pub async fn command(
     forwarded: bool,
 ) -> Result<VolumeAnswer, ApiError> {
     let what = cannot(action, replica, volume);
-    let wanted = match action {
-        "fail" => Action::Fail,
-        "remove" => Action::Remove,
-        "retire" => Action::Retire,
-        "re-add" => Action::ReAdd,
-        _ => {
-            let why = format!("there is no command {action}");
-            return Err(ApiError::new(
-                ErrorCode::BadRequest,
-                what,
-                why,
-                "Use fail, remove, retire or re-add",
-            ));
-        }
-    };
+    let wanted = Action::named(action, &what)?;
     let found = find(node, &what, volume).await?;
     let takes_out = matches!(wanted, Action::Remove | Action::Retire);
     if takes_out && was_removed(node, &found, replica) {
@@ -95,30 +96,46 @@ pub async fn command(
         let there = There { found: &found, target: &target, what: &what };
         return forward::<(), VolumeAnswer>(node, there, method, &path, None, deadline).await;
     }
-    let is_faulty = wanted == Action::ReAdd && unserved::is_faulty(&found, id);
     if wanted == Action::ReAdd {
-        unserved::refuse_lost(node, &found, id, &what).await?;
+        return re_add(node, &found, id, place, forwarded, &what).await;
     }
-    match view_change::carry_out(node, &found, wanted.command(id), &what).await {
-        // It has returned by itself meanwhile, or was never away.
-        Err(error) if wanted == Action::ReAdd && error.code == ErrorCode::ReplicaInUse => {
-            let message = format!("the replica on {place} is not faulty: nothing is changed");
-            return answer(node, &found, message, forwarded).await;
-        }
-        done => done?,
-    }
+    view_change::carry_out(node, &found, wanted.command(id), &what).await?;
     tracing::info!(volume = name, replica = %id, action, "a command was carried out");
     if takes_out {
         take_out(node, &found, id).await;
     }
     let is_attached = node.volumes.get(found.view.volume).is_some();
-    if is_faulty && is_attached {
-        unserved::watch(node, &found.stored.record.id, id, &what).await?;
+    answer(node, &found, wanted.done(place, name, is_attached), forwarded).await
+}
+
+/// Brings a replica back that has left, and tells what it waits for.
+async fn re_add(
+    node: &Arc<Node>,
+    found: &Found,
+    id: ReplicaId,
+    place: &str,
+    forwarded: bool,
+    what: &str,
+) -> Result<VolumeAnswer, ApiError> {
+    let (wanted, name) = (Action::ReAdd, &found.stored.record.name);
+    let is_faulty = unserved::is_faulty(found, id);
+    unserved::refuse_lost(node, found, id, what).await?;
+    match view_change::carry_out(node, found, wanted.command(id), what).await {
+        // It has returned by itself meanwhile, or was never away.
+        Err(error) if error.code == ErrorCode::ReplicaInUse => {
+            let message = format!("the replica on {place} is not faulty: nothing is changed");
+            return answer(node, found, message, forwarded).await;
+        }
+        done => done?,
     }
-    let reported = answer(node, &found, wanted.done(place, name, is_attached), forwarded).await?;
-    let waits =
-        (wanted == Action::ReAdd && is_attached).then(|| waits_for(&reported.volume.mirrors, id));
-    let message = waits.flatten().map(|then| brought_back(place, name, &then));
+    tracing::info!(volume = name, replica = %id, action = "re-add", "a command was carried out");
+    let is_attached = node.volumes.get(found.view.volume).is_some();
+    if is_faulty && is_attached {
+        unserved::watch(node, &found.stored.record.id, id, what).await?;
+    }
+    let reported = answer(node, found, wanted.done(place, name, is_attached), forwarded).await?;
+    let waits = is_attached.then(|| waits_for(&reported.volume.mirrors, id)).flatten();
+    let message = waits.map(|then| brought_back(place, name, &then));
     Ok(VolumeAnswer { message: message.or(reported.message), ..reported })
 }
 
@@ -218,6 +235,7 @@ pub(super) async fn take_out(node: &Arc<Node>, found: &Found, id: ReplicaId) {
     {
         node.warn(error.to_string());
     }
+    // It was out of the view before: the sweep of its node's disks finds it.
     let Some((_, record)) = found.view.replica(id) else { return };
     if node.coordinator.node(record.node).is_some_and(|member| !member.may_live) {
         tracing::info!(replica = %id, "a removed replica is deleted when its node starts");
