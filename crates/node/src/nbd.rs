@@ -247,6 +247,7 @@ impl NbdServer {
     /// Ends the connections of clients that may not use an export any more as they do.
     async fn end_unwanted(&self, name: &str) {
         let now = |served: &Served| (served.export.clone(), served.tcp.clone());
+        // It was unexported meanwhile, which ends all of them.
         let Some((Export { volume, read_only, .. }, tcp)) = self.lock().get(name).map(now) else {
             return;
         };

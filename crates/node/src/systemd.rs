@@ -26,6 +26,7 @@ fn report(state: &[NotifyState<'_>]) {
 
 /// Tells the watchdog that the daemon is alive, for as long as the data path answers too.
 pub async fn watchdog(node: Arc<Node>) {
+    // Nobody watches.
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     while node.pause(limit / 3).await {
         let alive = tokio::time::timeout(limit / 3, node.data.survey()).await.is_ok();

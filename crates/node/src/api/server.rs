@@ -324,7 +324,9 @@ async fn serve_all<S: Future<Output = ()> + Send + 'static>(
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let shares = Arc::new(Shares::default());
     loop {
+        // Nobody closes it, so there is always a place in the end.
         let Ok(place) = places.clone().acquire_owned().await else { return };
+        // The daemon ends.
         let Some(accepted) = node.unless_stopping(socket.accept()).await else { return };
         let Accepted { stream, from, source } = match accepted {
             Ok(accepted) => accepted,

@@ -79,6 +79,7 @@ impl Failing {
     pub fn let_go(&self, disk: u64, closed: &[ReplicaId]) {
         let mut entries = self.0.lock();
         let entry = entries.iter_mut().find(|entry| entry.serial() == disk && entry.is_to_go());
+        // It was removed meanwhile, or its file system is well again.
         let Some(entry) = entry else { return };
         entry.note_closed(closed);
         let hold = entry.let_go_of_failing();

@@ -129,6 +129,7 @@ impl Origins {
     /// Saves what has changed since the last time; what cannot be saved is logged once, and tried
     /// the next time. It blocks on the state directory.
     pub(super) fn save(&self, state: &StateDirectory) {
+        // Nothing has changed.
         let Some(of) = self.take_changed() else { return };
         let texts: BTreeMap<String, Origin> =
             of.into_iter().map(|(id, origin)| (id.to_string(), origin)).collect();

@@ -398,6 +398,7 @@ impl Entry {
     }
 
     fn note_place(&mut self, identity: Identity, place: Option<Place>) {
+        // Nothing is known of what is there.
         let Some(place) = place.and_then(Place::known) else { return };
         let what = if self.state().is_device() { DEVICE } else { "directory" };
         let why = why_gone(what, self.path(), place);

@@ -111,6 +111,7 @@ impl Disks {
     pub fn close_replica(&self, replica: ReplicaId) {
         let mut entries = self.lock();
         let found = entries.holder_mut(replica);
+        // It was deleted meanwhile, or its disk was removed.
         let Some((entry, position)) = found else { return };
         let known = &mut entry.replicas_mut()[position];
         if known.state().is_busy() {

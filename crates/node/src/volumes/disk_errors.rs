@@ -63,6 +63,7 @@ pub(super) fn keep_soon(node: &Arc<Node>, attached: Arc<Attached>, failure: Fail
 }
 
 async fn keep(node: &Arc<Node>, attached: &Attached, at: u64) {
+    // Its primary has ended: which replicas were alone in-sync is not known any more.
     let Some(status) = node.data.volume_status(attached.id).await else { return };
     let Some(view) = status.primary.and_then(|primary| primary.view) else { return };
     let record = attached.record();

@@ -15,6 +15,7 @@ use crate::clock::core_now;
 impl Volumes {
     /// Something for the log, and for the volume's events.
     pub fn note(&self, node: &Arc<Node>, volume: VolumeId, note: Note) {
+        // It was detached meanwhile, and its primary's end is told.
         let Some(attached) = self.get(volume) else { return };
         let is_placed = |id: ReplicaId| {
             attached.record().replicas.iter().any(|placed| placed.id == id.to_string())
@@ -58,6 +59,7 @@ impl Volumes {
     /// The primary has ended: for whoever waits for it, and if nobody does, to take away what
     /// served it.
     pub fn ended(&self, node: &Arc<Node>, volume: VolumeId, primary: PrimaryId, reason: EndReason) {
+        // Another one is there by now, or none: whoever ended this one did not wait.
         let Some(attached) = self.of(volume, primary) else { return };
         let message = start::why_ended(node, &attached, reason);
         tracing::info!(volume = attached.name(), "{message}");

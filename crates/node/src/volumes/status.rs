@@ -480,6 +480,7 @@ fn add_findings(
     own: Option<&Verify>,
     status: &mut VolumeStatus,
 ) {
+    // The primary here has verified nothing: what the coordinator keeps is told.
     let Some(own) = own else { return };
     let findings = Findings::of(node, &attached.record()).after(own);
     let replicas = status.mirrors.iter_mut().flat_map(|mirror| &mut mirror.replicas);

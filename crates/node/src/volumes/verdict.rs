@@ -121,6 +121,7 @@ async fn verify_of(node: &Node, attached: &Attached) -> Option<VerifyStatus> {
 }
 
 async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
+    // None has ended, or its primary has, which keeps it before.
     let Some(verify) = verify_of(node, attached).await.filter(|verify| verify.ended.is_some())
     else {
         return;
@@ -134,7 +135,10 @@ async fn keep(node: &Arc<Node>, attached: &Attached, patience: Duration) {
     }
     let mut reported = reported(&verify, core_now());
     reported.ranges.truncate(MAX_RANGES);
-    let Ok(mut value) = serde_json::to_value(&reported) else { return };
+    let mut value = match serde_json::to_value(&reported) {
+        Ok(value) => value,
+        Err(error) => return tracing::warn!(%error, "the verdict of a verify can't be kept"),
+    };
     DiskErrors::of(node, &attached.record()).after(&reported).put_into(&mut value);
     Findings::of(node, &attached.record()).after(&reported).put_into(&mut value);
     if store(node, attached, value, patience).await {

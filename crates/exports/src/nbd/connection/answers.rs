@@ -15,6 +15,7 @@ impl Connection {
         context: &mut FrontendContext,
     ) {
         let index = token.index();
+        // The volume answers each request once, and nothing else.
         let Some(open) = self.open.get_mut(index).and_then(Option::take) else { return };
         self.free.push(index);
         self.stuck = None;

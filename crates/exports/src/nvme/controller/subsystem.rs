@@ -320,6 +320,7 @@ impl Subsystem {
     /// A queue's connection is gone, and with it the last of its commands. Names one that
     /// [`Subsystem::connect`] has made, once.
     pub fn gone(&mut self, name: QueueName) {
+        // A controller is kept for as long as it has queues: without one there is nothing to do.
         let Some(controller) = self.controllers.get_mut(&name.controller) else { return };
         controller.gone(name.queue);
         if controller.is_gone() {

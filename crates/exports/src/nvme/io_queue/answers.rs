@@ -16,6 +16,7 @@ impl Queue {
         context: &mut FrontendContext,
     ) {
         let index = token.index();
+        // The volume answers what it was asked, once, and commands stay until it has.
         let Some(open) = self.open.get_mut(index).and_then(Option::as_mut) else { return };
         let Phase::Submitted(ranges) = &mut open.phase else { return };
         let (tag, ask, transfer, ranges) =

@@ -227,15 +227,18 @@ impl Queue {
     /// All data of a command is here.
     pub(super) fn data_is_here(&mut self, tag: Tag, context: &mut FrontendContext) {
         let namespace = self.namespace();
+        // It was answered before its data were here, as when it is aborted.
         let Some(open) = &mut self.open[tag.index()] else { return };
         match (&mut open.phase, open.ask) {
             (Phase::Filling(buffer), Ask::Write { offset, durable, .. }) => {
+                // There was one, or no data would have been requested.
                 let Some(buffer) = buffer.take() else { return };
                 let payload = buffer.freeze();
                 let operation = Operation::Write { offset, payload, durable };
                 self.submit(tag, operation, Vec::new(), context);
             }
             (Phase::Filling(buffer), Ask::FusedCompare { .. } | Ask::FusedWrite { .. }) => {
+                // As above.
                 let Some(buffer) = buffer.take() else { return };
                 open.phase = Phase::Held(buffer.freeze());
                 self.compare_and_write(tag, context);

@@ -188,19 +188,24 @@ impl Queue {
 
     /// The data of a half is here. If that of the other one is, too, the volume is asked.
     pub(super) fn compare_and_write(&mut self, tag: Tag, context: &mut FrontendContext) {
+        // Its other half was aborted, and this one is answered for that.
         let Some(index) = self.pair_of(tag) else { return };
+        // The second half has not come.
         let (first, Some(second)) = (self.pairs[index].first, self.pairs[index].second) else {
             return;
         };
         if !self.is_held(first) || !self.is_held(second) {
             return;
         }
+        // It is taken once: the volume is asked already.
         let Some(room) = self.pairs[index].answer.take() else { return };
+        // Both are held.
         let (Some((expected, _)), Some((payload, ask))) =
             (self.submitted(first), self.submitted(second))
         else {
             return;
         };
+        // It is the second one that writes.
         let Ask::FusedWrite { offset, durable, .. } = ask else { return };
         let operation = Operation::CompareAndWrite { offset, expected, payload, durable };
         context.submit_in(RequestToken::of_index(first.index()), operation, room);
@@ -257,6 +262,7 @@ impl Queue {
     }
 
     pub(super) fn end_pair(&mut self, first: Tag, [of_first, of_second]: [Status; 2]) {
+        // Each pair is answered once.
         let Some(index) = self.pairs.iter().position(|pair| pair.first == first) else { return };
         let pair = self.pairs.swap_remove(index);
         self.answer(first, of_first);
@@ -270,6 +276,7 @@ impl Queue {
         if self.before == Before::First(tag) {
             self.before = Before::Failed;
         }
+        // Most commands have no other half.
         let Some(index) = self.pair_of(tag) else { return };
         let pair = self.pairs.swap_remove(index);
         let other = if pair.first == tag { pair.second } else { Some(pair.first) };

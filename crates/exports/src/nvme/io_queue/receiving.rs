@@ -35,6 +35,7 @@ impl Queue {
             && self.stalled.is_none()
             && !self.stream.is_full()
         {
+            // Nothing has come.
             let Some((received, pending)) = self.stream.take() else { return };
             let bytes = &received[pending];
             let (used, event) = self.queue.connection.receive(bytes, &mut self.out);
@@ -81,6 +82,7 @@ impl Queue {
 
     /// Puts a piece of a command's data where it belongs.
     fn take_data(&mut self, tag: Tag, offset: usize, bytes: &[u8]) {
+        // It was answered before its data were here: what still comes of them goes nowhere.
         let Some(open) = &mut self.open[tag.index()] else { return };
         match &mut open.phase {
             Phase::Filling(Some(buffer)) => {

@@ -99,6 +99,7 @@ impl Actor {
 
     /// What others see.
     fn publish(&mut self) {
+        // Nobody looks at what is not attached.
         let Some(attached) = &self.attached else { return };
         match self.machine.seen() {
             Some(now) => attached.publish(now),

@@ -72,6 +72,7 @@ fn await_remembered(node: &Arc<Node>) {
 /// What the coordinator says is wanted here. It knows, too, what an attach was about to save when
 /// the daemon died, and outlives a state directory whose list was lost.
 async fn await_what_is_wanted(node: &Arc<Node>) {
+    // The daemon ends, and the next one asks.
     let Some(stored) = node.unless_stopping(all_volumes(node)).await else { return };
     let here = node.identity.node.to_string();
     for record in stored.into_iter().map(|stored| stored.record) {

@@ -133,6 +133,7 @@ impl Lifecycle {
         if !self.turns.let_go(turn) {
             return;
         }
+        // Nothing is attached that could be half done.
         let Some(attachment) = &self.attachment else { return };
         match attachment.phase() {
             Phase::Making | Phase::Opening | Phase::Serving | Phase::Withdrawing => self.end(),
@@ -184,6 +185,7 @@ impl Lifecycle {
 
     /// The primary serves.
     pub(super) fn serves(&mut self, primary: Incarnation, follows: Option<PrimaryId>) {
+        // It says so of an attachment that is gone by now, or for the second time.
         let Some(attachment) = self.of(primary) else { return };
         let Serves::Now { ends } = attachment.serves(follows) else { return };
         if ends {

@@ -65,6 +65,7 @@ impl Volumes {
 
     /// Saves what has changed. If that fails it is logged once and tried again by itself.
     pub async fn save(&self, node: &Arc<Node>) {
+        // It is saved.
         let Err(error) = self.save_once(node).await else { return };
         let had_failed = lock(&self.saves.failure).replace(error.why.clone()).is_some();
         if !had_failed {

@@ -46,6 +46,7 @@ async fn see_to(node: Arc<Node>, attached: Arc<Attached>, known: Arc<Lasting>) {
         return;
     }
     let status = tokio::time::timeout(PATIENCE, node.data.volume_status(attached.id)).await;
+    // A primary that does not answer, or has ended, is asked again at the next look.
     let Some(primary) = status.ok().flatten().and_then(|status| status.primary) else { return };
     for replica in leaving(&primary, &known) {
         let (node, attached) = (node.clone(), attached.clone());

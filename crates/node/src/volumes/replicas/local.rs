@@ -149,6 +149,7 @@ pub async fn learn_names(node: &Node) {
         return;
     }
     let asked = node.coordinator.call_once(Request::Volumes);
+    // They are called as they were.
     let Ok(Ok(Answer::Volumes(volumes))) = timeout(NAMES, asked).await else { return };
     let named = |stored: StoredVolume| Some((stored.record.id.parse().ok()?, stored.record.name));
     node.disks.learn_names(&volumes.into_iter().filter_map(named).collect());

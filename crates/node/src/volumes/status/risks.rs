@@ -128,7 +128,9 @@ fn replicas(attached: &Attached) -> Vec<(NodeId, ReplicaId)> {
 
 fn report(node: &Node, attached: &[Arc<Attached>], replica: ReplicaId) {
     let has_it = |attached: &&Arc<Attached>| replicas(attached).iter().any(|it| it.1 == replica);
+    // It was removed meanwhile, or its volume detached.
     let Some(attached) = attached.iter().find(has_it) else { return };
+    // It has passed.
     let Some(risk) = node.volumes.risks.of(replica) else { return };
     let place = place_of(node, attached, replica);
     let what = match risk {

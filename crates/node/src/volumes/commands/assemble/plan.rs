@@ -156,6 +156,7 @@ impl Parts {
         kept: &Branch,
         lost: &Branch,
     ) {
+        // Of what can't be compared it is not told how much is lost.
         let Ok(by_mirror) = split::losses(node, candidate, kept, lost).await else { return };
         let is_lost = |id: &str| {
             let mut members = lost.members.iter().filter_map(|i| candidate.replicas.get(*i));

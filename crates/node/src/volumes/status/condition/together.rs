@@ -151,6 +151,7 @@ pub fn used_elsewhere(status: &mut VolumeStatus, last: Option<VolumeStatus>) {
     for failed in std::mem::take(&mut status.failed) {
         add_failed(&mut status.failed_before, &failed);
     }
+    // That node does not answer, or nobody has used the volume.
     let Some(last) = last else { return };
     status.failed = last.failed;
     for failed in &last.failed_before {
