@@ -44,6 +44,29 @@ pub enum NoDataPolicy {
     Error,
 }
 
+/// Pauses between attempts, each twice as long as the one before, up to the longest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pauses {
+    /// The first one.
+    pub first: Duration,
+    /// The longest one.
+    pub longest: Duration,
+}
+
+impl Pauses {
+    /// From the first one to the longest one.
+    #[must_use]
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest }
+    }
+
+    /// The one after this one.
+    #[must_use]
+    pub fn after(self, pause: Duration) -> Duration {
+        pause.saturating_mul(2).min(self.longest)
+    }
+}
+
 /// When a replica is too slow for its mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LagSettings {
@@ -53,8 +76,8 @@ pub struct LagSettings {
     pub times: u32,
     /// A median below this is never slow.
     pub least: Duration,
-    /// How long a slow replica stays away: the first time, and at most. Doubled each time.
-    pub pause: (Duration, Duration),
+    /// How long a slow replica stays away.
+    pub pause: Pauses,
 }
 
 /// When a replica that returns and leaves again, time after time, stays away.
@@ -62,8 +85,8 @@ pub struct LagSettings {
 pub struct ReturnSettings {
     /// One that leaves so soon after its return has returned in vain.
     pub within: Duration,
-    /// How long it stays away after the third time in a row, and at most. Doubled each time.
-    pub pause: (Duration, Duration),
+    /// How long it stays away after the third time in a row.
+    pub pause: Pauses,
 }
 
 /// The times by which a primary and its replicas work. Each node has its own: what both sides have
@@ -75,8 +98,8 @@ pub struct Settings {
     pub deadline: Duration,
     /// How long a lost connection may take to return before the replica leaves the view.
     pub reconnect_grace: Duration,
-    /// First and longest pause between attempts to reach a replica that has left.
-    pub retry_pause: (Duration, Duration),
+    /// The pauses between attempts to reach a replica that has left.
+    pub retry_pause: Pauses,
     /// What to do while no in-sync replica answers, unless the view says it
     /// ([`crate::View::no_data`]).
     pub no_data: NoDataPolicy,
@@ -110,7 +133,7 @@ impl Default for Settings {
         Self {
             deadline: Duration::from_secs(5),
             reconnect_grace: Duration::from_millis(500),
-            retry_pause: (Duration::from_millis(250), Duration::from_secs(5)),
+            retry_pause: Pauses::new(Duration::from_millis(250), Duration::from_secs(5)),
             no_data: NoDataPolicy::Suspend(Duration::from_secs(120)),
             coordinator_patience: Duration::from_secs(60),
             longest_hold: Duration::from_secs(1),
@@ -122,11 +145,11 @@ impl Default for Settings {
                 window: Duration::from_secs(5),
                 times: 16,
                 least: Duration::from_millis(100),
-                pause: (Duration::from_secs(30), Duration::from_secs(600)),
+                pause: Pauses::new(Duration::from_secs(30), Duration::from_secs(600)),
             },
             returns: ReturnSettings {
                 within: Duration::from_secs(60),
-                pause: (Duration::from_secs(5), Duration::from_secs(60)),
+                pause: Pauses::new(Duration::from_secs(5), Duration::from_secs(60)),
             },
             spare_takes_over_after: Duration::from_secs(600),
         }

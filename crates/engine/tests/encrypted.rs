@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::common::client::{Answer, Request};
 use crate::common::tls::Keys;
 use crate::common::{Cluster, Shape, pattern};
+use evenkeel_core::settings::Pauses;
 use evenkeel_core::{Lease, NodeId, ReplicaState, Settings};
 use evenkeel_engine::{Connection, EngineEvent};
 
@@ -17,7 +18,7 @@ fn three() -> Shape {
         settings: Settings {
             deadline: Duration::from_millis(800),
             reconnect_grace: Duration::from_millis(100),
-            retry_pause: (Duration::from_millis(50), Duration::from_millis(200)),
+            retry_pause: Pauses::new(Duration::from_millis(50), Duration::from_millis(200)),
             ..Settings::default()
         },
         lease: Lease::new(Duration::from_secs(1), Duration::from_millis(200)).unwrap(),

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_core::settings::LagSettings;
+use evenkeel_core::settings::{LagSettings, Pauses};
 use evenkeel_core::{Lease, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -329,8 +329,8 @@ impl Default for TimesConfig {
             lag_window_ms: ms(settings.lag.window),
             lag_times: settings.lag.times,
             lag_least_ms: ms(settings.lag.least),
-            lag_pause_seconds: settings.lag.pause.0.as_secs(),
-            lag_longest_pause_seconds: settings.lag.pause.1.as_secs(),
+            lag_pause_seconds: settings.lag.pause.first.as_secs(),
+            lag_longest_pause_seconds: settings.lag.pause.longest.as_secs(),
             spare_takes_over_after_ms: ms(settings.spare_takes_over_after),
         }
     }
@@ -432,7 +432,7 @@ impl Config {
                 window: Duration::from_millis(times.lag_window_ms),
                 times: times.lag_times,
                 least: Duration::from_millis(times.lag_least_ms),
-                pause: (
+                pause: Pauses::new(
                     Duration::from_secs(times.lag_pause_seconds),
                     Duration::from_secs(times.lag_longest_pause_seconds),
                 ),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::settings::{LagSettings, REGION, ReturnSettings};
+use evenkeel_core::settings::{LagSettings, Pauses, REGION, ReturnSettings};
 use evenkeel_core::{
     Bitmap, Geometry, IntentLayout, Lease, NoCoordinatorPolicy, NoDataPolicy, Protocol, Settings,
 };
@@ -381,8 +381,8 @@ fn waits(s: &Settings) -> Duration {
     };
     s.deadline * 8
         + s.reconnect_grace * 4
-        + s.retry_pause.1 * 8
-        + s.returns.pause.1 * 2
+        + s.retry_pause.longest * 8
+        + s.returns.pause.longest * 2
         + no_data
         + s.coordinator_patience * 2
         + s.longest_hold * 8
@@ -460,6 +460,7 @@ fn settings(r: &mut Random) -> Settings {
     let base = Settings::default();
     let percent = r.magnitude(4, 100) as u32;
     let shrink = |time: Duration| time * percent / 100;
+    let shrink_pauses = |pauses: Pauses| Pauses::new(shrink(pauses.first), shrink(pauses.longest));
     let no_data = match r.below(4) {
         0 => NoDataPolicy::Error,
         1 => NoDataPolicy::Suspend(shrink(base.deadline)),
@@ -468,7 +469,7 @@ fn settings(r: &mut Random) -> Settings {
     Settings {
         deadline: shrink(base.deadline),
         reconnect_grace: shrink(base.reconnect_grace),
-        retry_pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
+        retry_pause: shrink_pauses(base.retry_pause),
         no_data,
         coordinator_patience: shrink(base.coordinator_patience) / r.between(1, 8) as u32,
         longest_hold: shrink(base.longest_hold),
@@ -481,11 +482,14 @@ fn settings(r: &mut Random) -> Settings {
             window: shrink(base.lag.window) / r.between(2, 30) as u32,
             times: r.pick(&[0, 2, 2, 2]),
             least: shrink(base.lag.least) / r.between(1, 100) as u32,
-            pause: (shrink(base.retry_pause.0), shrink(base.retry_pause.1)),
+            pause: shrink_pauses(base.retry_pause),
         },
         returns: ReturnSettings {
             within: shrink(base.returns.within),
-            pause: (shrink(base.returns.pause.0), shrink(base.returns.pause.0 * 2)),
+            pause: Pauses::new(
+                shrink(base.returns.pause.first),
+                shrink(base.returns.pause.first * 2),
+            ),
         },
         spare_takes_over_after: shrink(base.deadline),
     }

@@ -65,7 +65,7 @@ impl<P: Payload> Informed<P> {
     }
 
     fn connect_failed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let longest = cx.config.settings.retry_pause.1;
+        let longest = cx.config.settings.retry_pause.longest;
         let Some(peer) = self.membership.get_mut(&replica) else {
             return; // It was removed from the volume meanwhile.
         };
@@ -145,7 +145,7 @@ impl<P: Payload> Informed<P> {
 
     /// The same incarnation of a member is back: it gets what it has not answered.
     fn session_resumed(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId) {
-        let shortest_pause = cx.config.settings.retry_pause.0;
+        let shortest_pause = cx.config.settings.retry_pause.first;
         self.membership.known_mut(replica).into_iter().for_each(|peer| peer.resume(shortest_pause));
         if self.views.adoption().awaits(replica) {
             self.views.send_adopt(cx, &self.membership, replica);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use evenkeel_api::types::{CoordinatorStatus, NodeRef};
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::NodeId;
+use evenkeel_core::settings::Pauses;
 use serde::{Deserialize, Serialize};
 
 use super::removed;
@@ -17,8 +18,8 @@ use crate::tasks::{asker_has_gone, asker_has_gone_since};
 
 /// How long a request of the API waits for the coordinator.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// First and longest pause between attempts.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The pauses between attempts.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
 /// How often a volume's record may be changed by others while it is being changed here.
 const MAX_CHANGES: u32 = 8;
 
@@ -223,12 +224,12 @@ impl Handle {
         patience: Duration,
     ) -> Result<Answer, CallError> {
         let started = Instant::now();
-        let mut pause = PAUSE.0;
+        let mut pause = PAUSES.first;
         loop {
             match self.call_once(request.clone()).await {
                 Err(CallError::Unreachable(why)) if started.elapsed() + pause < patience => {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSE.1);
+                    pause = PAUSES.after(pause);
                     if asker_has_gone() {
                         return Err(CallError::Unreachable(why));
                     }

@@ -5,11 +5,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use evenkeel_api::types::DiskState;
+use evenkeel_core::settings::Pauses;
 
 use super::presence::Identity;
 
-/// The pause before the first retry, and the longest one: it doubles each time.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
+/// The pauses before retries.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(200), Duration::from_secs(15));
 /// Why a file system that can't be written to holds no replica to use, and what to do.
 pub(super) const READ_ONLY: &str = "its file system is read-only, as after an error of its disk (see the kernel's log): unmount it, check it, and mount it for writing";
 /// Why a replica or a device of a stopped volume is not served.
@@ -25,16 +26,16 @@ pub(super) struct Retry {
 impl Retry {
     /// At once: nothing has failed yet. The next one is as the first one.
     pub(super) fn at_once(now: Instant) -> Self {
-        Self { at: now, pause: PAUSE.0 / 2 }
+        Self { at: now, pause: PAUSES.first / 2 }
     }
 
     pub(super) fn first(now: Instant) -> Self {
-        Self { at: now + PAUSE.0, pause: PAUSE.0 }
+        Self { at: now + PAUSES.first, pause: PAUSES.first }
     }
 
     /// The next one, after one that was to no avail.
     pub(super) fn again(self, now: Instant) -> Self {
-        let pause = (self.pause * 2).min(PAUSE.1);
+        let pause = PAUSES.after(self.pause);
         Self { at: now + pause, pause }
     }
 }
@@ -80,7 +81,7 @@ impl Trouble {
 
     /// The reason, and that it is not given up.
     pub(super) fn with_retry(&self) -> String {
-        format!("{}; it is tried again, at least every {} s", self.why(), PAUSE.1.as_secs())
+        format!("{}; it is tried again, at least every {} s", self.why(), PAUSES.longest.as_secs())
     }
 }
 

@@ -70,8 +70,8 @@ impl Speed {
 
     /// It leaves because it is slow: how long it stays away.
     pub fn pause(&mut self, settings: &LagSettings) -> Duration {
-        let pause = self.next_pause.unwrap_or(settings.pause.0);
-        self.next_pause = Some((pause * 2).min(settings.pause.1));
+        let pause = self.next_pause.unwrap_or(settings.pause.first);
+        self.next_pause = Some(settings.pause.after(pause));
         self.slow_windows = 0;
         pause
     }
@@ -92,7 +92,7 @@ impl Speed {
     /// Panics if it would stay away for longer than it may, or counts as slow beside no window that
     /// was faster.
     pub fn check_invariants(&self, settings: &LagSettings) {
-        let is_bounded = self.next_pause.is_none_or(|pause| pause <= settings.pause.1);
+        let is_bounded = self.next_pause.is_none_or(|pause| pause <= settings.pause.longest);
         assert!(is_bounded, "I11: a slow replica stays away for {:?}", self.next_pause);
         let is_compared = self.slow_windows == 0 || self.best.is_some();
         assert!(is_compared, "V2: a replica is slow, and was never faster");

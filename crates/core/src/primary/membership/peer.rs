@@ -465,7 +465,7 @@ impl Peer {
         self.progress = None;
         let of_slow = (cause == Cause::Lagging).then(|| self.speed.pause(&settings.lag));
         let of_short = self.returns.left(cause, &settings.returns, now);
-        self.reconnection.left(of_slow.max(of_short), settings.retry_pause.1, now);
+        self.reconnection.left(of_slow.max(of_short), settings.retry_pause.longest, now);
     }
 }
 

@@ -22,7 +22,7 @@ impl Membership {
         for (mirror, (peers, record)) in self.mirrors.iter_mut().zip(&view.mirrors).enumerate() {
             peers.update(record, config.id.node);
             for record in &record.replicas {
-                let (lease, pause) = (view.lease.time(), config.settings.retry_pause.0);
+                let (lease, pause) = (view.lease.time(), config.settings.retry_pause.first);
                 if let Some(bit) = peers.bit_for(record.id) {
                     let place = Place { id: record.id, node: record.node, mirror, bit };
                     let new = || Peer::new(place, lease, pause, now);

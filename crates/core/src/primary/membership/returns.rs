@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::ids::*;
-use crate::settings::ReturnSettings;
+use crate::settings::{Pauses, ReturnSettings};
 use crate::time::Instant;
 use crate::view::Cause;
 
@@ -52,7 +52,7 @@ impl Returns {
 
     fn pause(&self, settings: &ReturnSettings) -> Option<Duration> {
         let doublings = self.in_a_row.checked_sub(MAX_IN_A_ROW + 1)?;
-        let (first, longest) = settings.pause;
+        let Pauses { first, longest } = settings.pause;
         let pause = first.saturating_mul(1u32.checked_shl(doublings).unwrap_or(u32::MAX));
         Some(pause.min(longest))
     }

@@ -110,7 +110,7 @@ impl Views {
             if let Some(peer) = peers.known_mut(record.id) {
                 peer.follow_view(is_member.then_some(record.incarnation));
                 if record.state == ReplicaState::InSync && record.since == view.generation {
-                    peer.completed(cx.config.settings.retry_pause.0);
+                    peer.completed(cx.config.settings.retry_pause.first);
                 }
                 if peer.is_ready() {
                     self.send_adopt(cx, peers, record.id);

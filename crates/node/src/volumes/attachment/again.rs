@@ -8,6 +8,7 @@ use std::time::Duration;
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_attach::{AttachError, DeadDevice};
 use evenkeel_core::primary::EndReason;
+use evenkeel_core::settings::Pauses;
 use evenkeel_core::{Incarnation, PrimaryId, VolumeId};
 
 use super::actor::{self, Turn, turn};
@@ -18,8 +19,8 @@ use crate::volumes::Node;
 use crate::volumes::remembered::{ATTACHED, Wanted};
 use crate::volumes::{Attached, lookup, messages};
 
-/// The pause between attempts: the first, doubled each time up to the second.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// The pauses between attempts.
+const PAUSES: Pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(10));
 
 /// Why nothing is attached at the daemon's start.
 const RESTARTED: &str = "the daemon was restarted";
@@ -92,7 +93,7 @@ async fn await_what_is_wanted(node: &Arc<Node>) {
 
 /// All volumes, as soon as the coordinator answers. None if it refuses.
 async fn all_volumes(node: &Node) -> Vec<StoredVolume> {
-    let mut pause = PAUSE.0;
+    let mut pause = PAUSES.first;
     loop {
         match node.coordinator.call_once(Request::Volumes).await {
             Ok(Answer::Volumes(stored)) => return stored,
@@ -103,7 +104,7 @@ async fn all_volumes(node: &Node) -> Vec<StoredVolume> {
             }
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = PAUSES.after(pause);
     }
 }
 
@@ -118,7 +119,7 @@ pub(super) async fn until_attached(node: Arc<Node>, volume: VolumeId) {
 }
 
 async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
-    let mut pause = PAUSE.0;
+    let mut pause = PAUSES.first;
     let mut last = None;
     // It may be attached or detached by hand at any time.
     while actor::next_try(node, volume) {
@@ -134,7 +135,7 @@ async fn try_repeatedly(node: &Arc<Node>, volume: VolumeId) {
             tracing::warn!(%volume, %error, "it is tried again");
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = PAUSES.after(pause);
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use evenkeel_api::{ApiError, ErrorCode};
 use evenkeel_core::VolumeId;
+use evenkeel_core::settings::Pauses;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
@@ -20,9 +21,8 @@ use crate::volumes::Node;
 use crate::volumes::remembered::{ATTACHED, Wanted};
 use crate::volumes::{Volumes, lock};
 
-/// The pause before a save that failed is tried again: the first, doubled each time up to the
-/// second.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The pauses before a save that failed is tried again.
+const PAUSES: Pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// The saves of this daemon.
 #[derive(Debug, Default)]
@@ -130,13 +130,13 @@ fn replace<T: PartialEq + Serialize>(
 
 /// Tries until a save succeeds, or the daemon ends.
 async fn retry(node: Arc<Node>) {
-    let mut pause = PAUSE.0;
+    let mut pause = PAUSES.first;
     while node.pause(pause).await {
         // Somebody else may have saved meanwhile.
         if node.volumes.unsaved().is_none() || node.volumes.save_once(&node).await.is_ok() {
             return;
         }
-        pause = (pause * 2).min(PAUSE.1);
+        pause = PAUSES.after(pause);
     }
 }
 

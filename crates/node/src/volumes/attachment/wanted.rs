@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use evenkeel_api::ApiError;
 use evenkeel_api::types::{WantedExport, WantedStatus};
+use evenkeel_core::settings::Pauses;
 use evenkeel_core::{NodeId, View, VolumeId};
 
 use super::actor::{self, Turn, turn};
@@ -18,8 +19,8 @@ use crate::volumes::lookup::{Found, find, moved, unexpected};
 /// What the state directory remembers: the volumes that are not wanted here any more, of which the
 /// coordinator has not heard that.
 pub(super) const UNREPORTED: &str = "untold.json";
-/// The pause between attempts to tell it: the first, doubled each time up to the second.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// The pauses between attempts to tell it.
+const PAUSES: Pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(10));
 /// How long a status waits for what the coordinator says of other nodes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -49,13 +50,13 @@ pub(super) async fn until_reported(node: Arc<Node>, volume: VolumeId) {
         if !node.admission.admitted().await {
             return;
         }
-        let mut pause = PAUSE.0;
+        let mut pause = PAUSES.first;
         while actor::next_reporting(&node, volume) {
             if report(&node, &turn(&node, volume).await).await {
                 continue;
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+            pause = PAUSES.after(pause);
         }
     };
     let _ = node.unless_stopping(reports).await;

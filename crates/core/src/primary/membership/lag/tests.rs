@@ -1,10 +1,11 @@
 use super::*;
+use crate::settings::Pauses;
 
 const SETTINGS: LagSettings = LagSettings {
     window: Duration::from_secs(5),
     times: 16,
     least: Duration::from_millis(100),
-    pause: (Duration::from_secs(30), Duration::from_secs(100)),
+    pause: Pauses::new(Duration::from_secs(30), Duration::from_secs(100)),
 };
 const FAST: Option<Duration> = Some(Duration::from_millis(1));
 
@@ -70,7 +71,7 @@ fn no_pause_is_longer_than_the_longest() {
         speed.pause(&SETTINGS);
     });
     speed.check_invariants(&SETTINGS);
-    speed.next_pause = Some(SETTINGS.pause.1 * 2);
+    speed.next_pause = Some(SETTINGS.pause.longest * 2);
     speed.check_invariants(&SETTINGS);
 }
 

@@ -4,7 +4,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HERE: Option<Incarnation> = Some(Incarnation(5));
 const SETTINGS: ReturnSettings = ReturnSettings {
     within: Duration::from_secs(60),
-    pause: (SECOND.saturating_mul(5), SECOND.saturating_mul(60)),
+    pause: Pauses::new(SECOND.saturating_mul(5), SECOND.saturating_mul(60)),
 };
 
 fn at(seconds: u64) -> Instant {
