@@ -122,6 +122,7 @@ impl FuseFrontend {
             if self.expected.is_none() {
                 self.expected = context.allocate(self.expected_size);
             }
+            // The pool is exhausted: it goes on when something is given back.
             let Some(mut buffer) = self.expected.take() else { return };
             let received = self.receive(&mut buffer);
             self.expected = Some(buffer);
@@ -419,6 +420,7 @@ impl FuseFrontend {
         context: &mut FrontendContext,
     ) {
         let was_full = self.requests.len() >= MAX_OPEN;
+        // The volume answers each request once.
         let Some(pending) = self.requests.remove(token) else { return };
         let unique = pending.unique();
         match (pending, result) {

@@ -179,6 +179,7 @@ impl UblkFrontend {
     }
 
     fn commit(&mut self, tag: u16, result: i32, context: &mut FrontendContext) {
+        // The device is closed, and the kernel has given all requests up.
         let Some(descriptor) = self.descriptor else { return };
         let argument = abi::argument(tag, result);
         context.command(
@@ -191,6 +192,7 @@ impl UblkFrontend {
 
     fn try_waiting(&mut self, context: &mut FrontendContext) {
         for _ in 0..self.waiting.len() {
+            // There are as many turns as tags.
             let Some(tag) = self.waiting.pop_front() else { return };
             let before = self.waiting.len();
             self.begin(tag, context);

@@ -42,6 +42,7 @@ impl Timers {
 
     /// Notes when a timer wants to be woken, if it does.
     pub(super) fn arm(&mut self, timer: Timer, alarm: &mut Alarm, wanted: Option<Instant>) {
+        // A wake-up that was noted before and is not wanted any more passes by: `is_due` looks.
         let Some(wanted) = wanted else { return };
         if alarm.0.is_none_or(|noted| wanted < noted) {
             alarm.0 = Some(wanted);

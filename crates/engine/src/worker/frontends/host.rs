@@ -183,12 +183,13 @@ impl FrontendHost {
         purpose: Purpose,
         begin: impl FnOnce(Owner, &SharedFile),
     ) {
+        // A front end that has closed a descriptor hears of it no more.
         let Some(channel) = self.channels.get(&descriptor) else { return };
         self.commands += usize::from(matches!(purpose, Purpose::Command(_)));
         begin(Owner::Frontend { frontend: key, descriptor, purpose }, channel.file());
     }
 
-    /// Queues something to be sent; on a descriptor that is closed it is dropped. `put` returns
+    /// Queues something to be sent. `put` returns
     /// whether it is the first since the last flush.
     fn queue(
         &mut self,
@@ -197,6 +198,7 @@ impl FrontendHost {
         descriptor: Descriptor,
         put: impl FnOnce(&mut Channel) -> bool,
     ) {
+        // On a descriptor that is closed it is dropped.
         let Some(channel) = self.channels.get_mut(&descriptor) else { return };
         if put(channel) {
             cx.send_at_end(Unsent::Frontend(key, descriptor));
@@ -210,7 +212,7 @@ impl FrontendHost {
         channel.flush(ring, Owner::Frontend { frontend: key, descriptor, purpose: Purpose::Send });
     }
 
-    /// An operation has ended: it is told, unless its descriptor has been closed meanwhile.
+    /// An operation has ended: it is told.
     pub fn completed(
         &mut self,
         cx: &mut Context,
@@ -223,6 +225,7 @@ impl FrontendHost {
         if let Purpose::Command(_) = purpose {
             self.commands -= 1;
         }
+        // Its descriptor has been closed meanwhile.
         let Some(channel) = self.channels.get_mut(&descriptor) else { return };
         let event = match (purpose, kept) {
             (Purpose::Send, Kept::Batch(batch)) => {

@@ -95,6 +95,7 @@ impl Links {
         request: ConnectRequest,
         connection: Option<Connection>,
     ) {
+        // Whoever asked has gone.
         let Some((call, peer)) = self.connects.answered(volume, request) else { return };
         let link = connection.map(|connection| {
             let socket = Box::new(Socket::new(connection, cx.pool(), None));
@@ -127,7 +128,7 @@ impl Links {
         LinkId(key.number())
     }
 
-    /// Says something over a link. What is said over one that has failed or is closed is lost.
+    /// Says something over a link.
     #[inline]
     pub fn send(
         &mut self,
@@ -137,6 +138,7 @@ impl Links {
         payload: Option<Buffer>,
     ) {
         let key = Key::from_number(link.0);
+        // What is said over one that has failed or is closed is lost, as by a network.
         let Some(entry) = self.ends.get_mut(key) else { return };
         match entry.sends() {
             Transport::Local(peer) => {
@@ -223,6 +225,7 @@ impl Links {
 
     /// A send has ended.
     pub fn sent(&mut self, cx: &mut Context, key: Key, completion: Completion) {
+        // The link was closed while its socket was being written to.
         let Some((socket, counters)) = self.socket(key) else { return };
         let count = match completion.result {
             Ok(count) => count,

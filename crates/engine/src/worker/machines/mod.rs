@@ -170,16 +170,19 @@ impl Machines {
                 self.links.send(cx, link, message, payload);
             }
             PrimaryEffect::Connect { replica, node } => {
+                // It has ended in this turn: nobody waits for what it wanted.
                 let Some(primary) = self.volumes.primary_id(key) else { return };
                 let (end, caller) = (End::Primary(key), Caller::Primary(primary));
                 self.connect(cx, key, Call { volume, end, caller, replica }, node);
             }
             PrimaryEffect::Disconnect { link } => self.links.close(cx, link),
             PrimaryEffect::ReadView { call } => {
+                // It has ended in this turn: nobody waits for what it wanted.
                 let Some(primary) = self.volumes.primary_id(key) else { return };
                 cx.report(EngineEvent::ReadView { volume, primary, call });
             }
             PrimaryEffect::SwapView { call, view, replaces } => {
+                // It has ended in this turn: nobody waits for what it wanted.
                 let Some(primary) = self.volumes.primary_id(key) else { return };
                 cx.report(EngineEvent::SwapView { volume, primary, call, view, replaces });
             }

@@ -113,6 +113,7 @@ impl<I: Io, T> Checksums<I, T> {
 
 /// What is stored of blocks for which nothing vouches: no checksum.
 pub(super) fn forget(sums: &mut [u32], forgotten: Option<&PayloadBlocks>) {
+    // Most writes vouch for all of theirs.
     let Some(blocks) = forgotten else { return };
     let bits = blocks.iter().flat_map(|word| (0..u64::BITS).map(move |bit| word >> bit & 1 == 1));
     for (sum, _) in sums.iter_mut().zip(bits).filter(|(_, is_forgotten)| *is_forgotten) {

@@ -13,6 +13,7 @@ impl<I: Io, T> Checksums<I, T> {
     /// reads them, if there is room: otherwise when the pages are written that are to go.
     pub(super) fn load(&mut self, means: &mut Means<'_, I>, cover: &Range<u64>) {
         let failures = self.below.raw().failures();
+        // A replica without checksums has no pages.
         let Some(store) = &mut self.store else { return };
         if let Some(writes) = store.make_space() {
             self.counts.writes += writes.count() as u64;
@@ -27,6 +28,7 @@ impl<I: Io, T> Checksums<I, T> {
 
     /// Reads pages that are marked as loading.
     pub(super) fn load_run(&mut self, means: &mut Means<'_, I>, run: Range<u32>) {
+        // As above.
         let Some(store) = &self.store else { return };
         let (place, length) = (store.place(run.start), (run.len() * PAGE_LENGTH) as u32);
         self.below.begin(means, Request::ReadMetadata { place, length }, Then::Load(run));
