@@ -179,6 +179,26 @@ impl Certificates {
         let invitation = invitation.ok_or_else(|| {
             bad(format!("a token is for 1 to {MAX_COUNT} nodes"), "Choose a smaller number")
         })?;
+        self.add(issuer, invitation, what).await?;
+        tracing::info!(names, count, seconds = lasts, "a token for nodes that join was made");
+        let addresses = self.addresses.clone();
+        Ok(InviteAnswer {
+            version: VERSION,
+            token: token.to_string(),
+            expires: token.expires(),
+            count,
+            names,
+            addresses,
+        })
+    }
+
+    /// Keeps an invitation, in the place of one that has expired where there are many.
+    async fn add(
+        &self,
+        issuer: &Issuer,
+        invitation: Invitation,
+        what: &str,
+    ) -> Result<(), ApiError> {
         let mut invitations = issuer.invitations.lock().await;
         let mut all = invitations.clone();
         while all.len() >= MAX_INVITATIONS {
@@ -192,16 +212,7 @@ impl Certificates {
         all.push(invitation);
         self.save(all.clone()).await?;
         *invitations = all;
-        tracing::info!(names, count, seconds = lasts, "a token for nodes that join was made");
-        let addresses = self.addresses.clone();
-        Ok(InviteAnswer {
-            version: VERSION,
-            token: token.to_string(),
-            expires: token.expires(),
-            count,
-            names,
-            addresses,
-        })
+        Ok(())
     }
 
     /// Signs the certificate of a client of exports.

@@ -151,12 +151,33 @@ impl DiskLook {
     }
 }
 
-/// The same with the files of its replicas.
+/// What is to be looked at of the file of a replica.
+#[derive(Debug)]
+struct FileLook {
+    replica: ReplicaId,
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// What was found of it.
+#[derive(Debug)]
+struct FileSeen {
+    look: FileLook,
+    place: Option<Place>,
+}
+
+impl FileLook {
+    fn carry_out(self) -> FileSeen {
+        FileSeen { place: self.identity.place(&self.path), look: self }
+    }
+}
+
+/// What is to be looked at of one disk: itself, and the files of its replicas.
 #[derive(Debug)]
 pub struct Look {
     disk: DiskLook,
     /// None if it is a device.
-    files: Vec<(ReplicaId, PathBuf, Identity)>,
+    files: Vec<FileLook>,
     /// While this is there the look is under way.
     under_way: Arc<()>,
 }
@@ -165,7 +186,7 @@ pub struct Look {
 #[derive(Debug)]
 pub struct Seen {
     disk: DiskSeen,
-    files: Vec<(ReplicaId, PathBuf, Identity, Option<Place>)>,
+    files: Vec<FileSeen>,
     _under_way: Arc<()>,
 }
 
@@ -174,11 +195,8 @@ impl Look {
     #[must_use]
     pub fn carry_out(self) -> Seen {
         let disk = self.disk.carry_out();
-        let files = self.files.into_iter().map(|(replica, path, identity)| {
-            let place = identity.place(&path);
-            (replica, path, identity, place)
-        });
-        Seen { disk, files: files.collect(), _under_way: self.under_way }
+        let files = self.files.into_iter().map(FileLook::carry_out).collect();
+        Seen { disk, files, _under_way: self.under_way }
     }
 
     /// The same, on a file system that is read-only.
@@ -195,7 +213,7 @@ impl Look {
         let mut seen = self.carry_out();
         if fails {
             seen.disk.place = Some(Place::Failing);
-            seen.files.iter_mut().for_each(|(.., place)| *place = Some(Place::Failing));
+            seen.files.iter_mut().for_each(|file| file.place = Some(Place::Failing));
         }
         seen
     }
@@ -297,7 +315,7 @@ impl Looks {
             let volume = entry.replicas()[entry.position(replica)?].volume()?;
             return Some(Due::Reopen(volume, replica));
         }
-        for (replica, path, identity, place) in seen.files {
+        for FileSeen { look: FileLook { replica, path, identity }, place } in seen.files {
             let Some(position) = entry.position(replica) else { continue };
             let known = &mut entry.replicas_mut()[position];
             // Another file may have been opened meanwhile.
@@ -377,7 +395,8 @@ impl Entry {
         let of = |known: &Known| {
             let is_looked_at = known.state().is_open() || known.state().is_stopped();
             let identity = known.identity().filter(|_| is_looked_at)?;
-            Some((known.replica()?, known.path().to_owned(), identity))
+            let (replica, path) = (known.replica()?, known.path().to_owned());
+            Some(FileLook { replica, path, identity })
         };
         let files = match self.state().is_device() {
             true => Vec::new(),

@@ -312,24 +312,11 @@ async fn serve_admin(
         if !received.is_empty() {
             looked.look(server, target).await;
         }
-        let mut last = None;
-        let mut parts = received.chunks(COMMANDS);
-        // Without bytes it looks for what has happened.
-        let mut part = Some(parts.next().unwrap_or_default());
-        while let Some(bytes) = part {
-            let mut out = Vec::new();
-            let step = target.step(&mut admin, bytes, core_now(), &mut out);
-            send(&mut stream, &out).await?;
-            let step = step.map_err(|end| end.to_string())?;
-            for asked in &step.persisting {
-                tokio::spawn(persist(server.clone(), target.clone(), name.controller, *asked));
-            }
-            last = Some(step);
-            part = parts.next();
-        }
-        let Some(FollowUp { has_ended: false, wants_flush, expires, .. }) = last else {
+        let answered = answer_all(server, target, &mut stream, &mut admin, &received).await?;
+        let FollowUp { has_ended, wants_flush, expires, .. } = answered;
+        if has_ended {
             return Ok(());
-        };
+        }
         if wants_flush && !is_flushing {
             is_flushing = true;
             tokio::spawn(flush(server.clone(), target.clone(), name.controller));
@@ -345,6 +332,31 @@ async fn serve_admin(
         };
         received.clear();
         received.extend_from_slice(&piece[..count]);
+    }
+}
+
+/// Gives an admin queue what has come, piece by piece, and sends its answers. Without bytes it
+/// looks for what has happened. Returns what follows in the end.
+async fn answer_all(
+    server: &Arc<NvmeServer>,
+    target: &Arc<Target>,
+    stream: &mut TcpStream,
+    admin: &mut Admin,
+    received: &[u8],
+) -> Result<FollowUp, String> {
+    let (mut bytes, mut rest) = received.split_at(received.len().min(COMMANDS));
+    loop {
+        let mut out = Vec::new();
+        let step = target.step(admin, bytes, core_now(), &mut out);
+        send(stream, &out).await?;
+        let step = step.map_err(|end| end.to_string())?;
+        for asked in &step.persisting {
+            tokio::spawn(persist(server.clone(), target.clone(), admin.controller, *asked));
+        }
+        if rest.is_empty() {
+            return Ok(step);
+        }
+        (bytes, rest) = rest.split_at(rest.len().min(COMMANDS));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::coordinator::{Answer, NodeLiveness, Request, StoredVolume, VolumeReco
 use crate::volumes::Node;
 use crate::volumes::attachment::{exports, wanted};
 use crate::volumes::{Attached, verdict};
-use condition::{Account, conclude, together};
+use condition::{Account, ReplicaFacts, conclude, together};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
     ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, Verify, VolumeBitmap,
@@ -421,31 +421,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.wanted_on = wanted::beside(node, attached, &view).await;
     add_primary(node, attached, &core, &mut status);
     add_sessions(node, attached, &core, &view, &mut status);
-    let now = core_now();
-    let waits = waits::of(attached, core.waiting, core.serving);
-    let name = &node.identity.name;
+    let (now, name) = (core_now(), &node.identity.name);
     let facts = facts::of_attached(node, attached, &core, &view);
-    status.suspended = waits.map(|(awaited, since)| {
-        let may_go_on = waits::may_go_on(&core, &view, awaited);
-        let has_unserved = waits::has_unserved(&facts, awaited);
-        let waited = now.since(since);
-        let mut reported =
-            waits::reported(attached, &view, name, awaited, waited, may_go_on, has_unserved);
-        reported.fails_in = waits::fails_in(&reported, core.waiting, now);
-        reported
-    });
-    // Of a shared volume a request may wait for another primary, too, of which this one does not
-    // know.
-    let serves = core.serving && attached.is_shown() && !view.is_shared();
-    let goes_on = serves && condition::goes_on(&status.mirrors, &facts);
-    let is_for_coordinator = |wait: &mut Suspended| wait.waits_for == WaitsFor::Coordinator;
-    let awaited = status.suspended.take_if(|wait| goes_on && is_for_coordinator(wait));
-    let account = match (&status.suspended, attached.phase()) {
-        (None, _) => awaited.map_or(Account::Serving, |wait| Account::Awaiting(wait.why)),
-        (Some(wait), phase) if phase.is_opening() => Account::Starting(waits::wait(wait)),
-        (Some(wait), _) if !attached.is_shown() => Account::Starting(waits::wait(wait)),
-        (Some(wait), _) => Account::Suspended(waits::wait(wait)),
-    };
+    status.suspended = suspended(name, attached, &core, &view, &facts);
+    let account = account(attached, &core, &view, &facts, &mut status);
     let own = core.verify.as_ref().map(|verify| verdict::reported(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own.clone()).await;
     add_findings(node, attached, &view, own.as_ref(), &mut status);
@@ -456,6 +435,48 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     status.exports = exports::of(node, attached, &volume.frontends);
     status.events = attached.events();
     Some(status)
+}
+
+/// What the requests of a volume wait for that is attached here.
+fn suspended(
+    node: &str,
+    attached: &Attached,
+    core: &Primary,
+    view: &View,
+    facts: &[Vec<ReplicaFacts>],
+) -> Option<Suspended> {
+    let (awaited, since) = waits::of(attached, core.waiting, core.serving)?;
+    let may_go_on = waits::may_go_on(core, view, awaited);
+    let has_unserved = waits::has_unserved(facts, awaited);
+    let now = core_now();
+    let waited = now.since(since);
+    let mut reported =
+        waits::reported(attached, view, node, awaited, waited, may_go_on, has_unserved);
+    reported.fails_in = waits::fails_in(&reported, core.waiting, now);
+    Some(reported)
+}
+
+/// What the primary here says of itself. While requests go on it waits for the coordinator alone,
+/// and that is taken out of what they wait for.
+fn account(
+    attached: &Attached,
+    core: &Primary,
+    view: &View,
+    facts: &[Vec<ReplicaFacts>],
+    status: &mut VolumeStatus,
+) -> Account {
+    // Of a shared volume a request may wait for another primary, too, of which this one does not
+    // know.
+    let serves = core.serving && attached.is_shown() && !view.is_shared();
+    let goes_on = serves && condition::goes_on(&status.mirrors, facts);
+    let is_for_coordinator = |wait: &mut Suspended| wait.waits_for == WaitsFor::Coordinator;
+    let awaited = status.suspended.take_if(|wait| goes_on && is_for_coordinator(wait));
+    match (&status.suspended, attached.phase()) {
+        (None, _) => awaited.map_or(Account::Serving, |wait| Account::Awaiting(wait.why)),
+        (Some(wait), phase) if phase.is_opening() => Account::Starting(waits::wait(wait)),
+        (Some(wait), _) if !attached.is_shown() => Account::Starting(waits::wait(wait)),
+        (Some(wait), _) => Account::Suspended(waits::wait(wait)),
+    }
 }
 
 /// Adds what the primary here knows of itself.

@@ -119,13 +119,11 @@ async fn known(node: &Node, what: &str) -> Result<Vec<(StoredVolume, View)>, Api
     }
 }
 
-/// What is known and what was found, by volume. A replica that is found twice is a copy of a disk:
-/// the older one is left out.
-fn candidates(
-    known: Vec<(StoredVolume, View)>,
-    everything: Everything,
-) -> (Vec<Candidate>, Vec<String>) {
-    let Everything { replicas, attached, mut warnings } = everything;
+/// The newest copy of each replica. Older ones are told of.
+fn newest(
+    replicas: impl IntoIterator<Item = Replica>,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<ReplicaId, Replica> {
     let mut newest: BTreeMap<ReplicaId, Replica> = BTreeMap::new();
     for replica in replicas {
         let id = replica.superblock.replica;
@@ -133,17 +131,29 @@ fn candidates(
             newest.insert(id, replica);
             continue;
         };
-        let (older, newer) = match other.superblock.sequence < replica.superblock.sequence {
+        let is_newer = other.superblock.sequence < replica.superblock.sequence;
+        let (older, newer) = match is_newer {
             true => (other.place(), replica.place()),
             false => (replica.place(), other.place()),
         };
         warnings.push(format!(
             "a replica is there twice: the older copy, {older}, is left out, and {newer} counts"
         ));
-        if other.superblock.sequence < replica.superblock.sequence {
+        if is_newer {
             newest.insert(id, replica);
         }
     }
+    newest
+}
+
+/// What is known and what was found, by volume. A replica that is found twice is a copy of a disk:
+/// the older one is left out.
+fn candidates(
+    known: Vec<(StoredVolume, View)>,
+    everything: Everything,
+) -> (Vec<Candidate>, Vec<String>) {
+    let Everything { replicas, attached, mut warnings } = everything;
+    let newest = newest(replicas, &mut warnings);
     let mut volumes: BTreeMap<VolumeId, Candidate> = BTreeMap::new();
     for (stored, view) in known {
         let name = stored.record.name.clone();
