@@ -147,7 +147,7 @@ impl Client {
         interrupt: &Interrupt,
         path: &str,
     ) -> Result<T, Failure> {
-        self.call_unless(Some(interrupt), (Method::GET, path), None, READ_PATIENCE)?.parse()
+        self.call_unless(Some(interrupt), Method::GET, path, None, READ_PATIENCE)?.parse()
     }
 
     /// Asks for a change.
@@ -186,7 +186,7 @@ impl Client {
     ) -> Result<Answer, Failure> {
         let body = serde_json::to_vec(body)
             .map_err(|error| Failure::new("cannot write the request", error))?;
-        self.call_unless(Some(interrupt), (Method::POST, path), Some(body), PATIENCE)
+        self.call_unless(Some(interrupt), Method::POST, path, Some(body), PATIENCE)
     }
 
     /// Asks for a change that may take long, as when data are compared.
@@ -222,13 +222,14 @@ impl Client {
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, Failure> {
-        self.call_unless(None, (method, path), body, patience)
+        self.call_unless(None, method, path, body, patience)
     }
 
     fn call_unless(
         &self,
         interrupt: Option<&Interrupt>,
-        (method, path): (Method, &str),
+        method: Method,
+        path: &str,
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, Failure> {

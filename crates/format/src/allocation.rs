@@ -62,7 +62,7 @@ impl AllocationMap {
     /// The bytes of one page, for [`allocation_page_offset`].
     #[must_use]
     pub fn encode_page(&self, replica: ReplicaId, page: u32) -> Vec<u8> {
-        page::encode(MAGIC, page, (replica, self.unit), &self.allocated.page(page))
+        page::encode(MAGIC, page, replica, self.unit, &self.allocated.page(page))
     }
 
     /// Reads all pages. `None`: no page is whole and of this replica, so it has no map, and all of

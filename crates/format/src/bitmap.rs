@@ -31,7 +31,7 @@ pub const fn bitmaps_length(data_length: u64) -> u64 {
 /// The bytes of one page.
 #[must_use]
 pub fn encode_page(page: &MissingPage) -> Vec<u8> {
-    page::encode(MAGIC, page.page, (page.replica, page.since.0), &page.bits)
+    page::encode(MAGIC, page.page, page.replica, page.since.0, &page.bits)
 }
 
 /// Reads what lies in a page's place; `None` if nothing was ever written there.

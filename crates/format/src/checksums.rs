@@ -91,7 +91,7 @@ impl ChecksumPage {
         for (word, pair) in bits.iter_mut().zip(self.checksums.chunks_exact(2)) {
             *word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
         }
-        page::encode(PAGE_MAGIC, number, (replica, self.sequence), &bits)
+        page::encode(PAGE_MAGIC, number, replica, self.sequence, &bits)
     }
 
     /// Reads a page; `None` if it was never written, or is damaged, or of another replica.
@@ -120,7 +120,7 @@ impl JournalBlock {
             (words[0], words[1]) = (*block, u64::from(*checksum));
         }
         let place = (self.sequence % JOURNAL_BLOCKS) as u32;
-        page::encode(JOURNAL_MAGIC, place, (replica, self.sequence), &bits)
+        page::encode(JOURNAL_MAGIC, place, replica, self.sequence, &bits)
     }
 
     /// Reads the block in a place of the ring; `None` if there is none, or it is damaged, or of

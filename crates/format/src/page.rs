@@ -23,7 +23,8 @@ pub(crate) struct Page {
 pub(crate) fn encode(
     magic: &[u8; 8],
     number: u32,
-    (replica, tag): (ReplicaId, u64),
+    replica: ReplicaId,
+    tag: u64,
     bits: &PageBits,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(PAGE_LENGTH);

@@ -204,7 +204,7 @@ impl Authority {
         serial: Serial,
         now: u64,
     ) -> Result<CertificateDer<'static>, SignError> {
-        let (begin, _) = span(now, 0)?;
+        let begin = span(now, 0)?.begin;
         let params = self.params(serial, begin);
         let made = params.self_signed(&self.key.0).map_err(SignError::Library)?;
         Ok(made.der().clone())
@@ -227,8 +227,8 @@ impl Authority {
         let mut names = vec![names::node(name, self.cluster)?, names::identity(node, self.cluster)];
         names.extend(names::is_host(name).then(|| name.to_owned()));
         let usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let (_, end) = span(now, VALIDITY)?;
-        self.sign(name, names, usages, key, (serial, 0, end))
+        let validity = Validity { begin: 0, ..span(now, VALIDITY)? };
+        self.sign(name, names, usages, key, serial, validity)
     }
 
     /// A certificate of a client of exports, made at `now`, in seconds since 1970, and valid for so
@@ -241,12 +241,13 @@ impl Authority {
         name: &str,
         key: &PublicKey,
         serial: Serial,
-        (now, lasts): (u64, u64),
+        now: u64,
+        lasts: u64,
     ) -> Result<CertificateDer<'static>, SignError> {
         let names = vec![names::client(name, self.cluster)?];
-        let (begin, end) = span(now, lasts)?;
+        let validity = span(now, lasts)?;
         let usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(name, names, usages, key, (serial, begin, end))
+        self.sign(name, names, usages, key, serial, validity)
     }
 
     fn sign(
@@ -255,7 +256,8 @@ impl Authority {
         names: Vec<String>,
         usages: Vec<ExtendedKeyUsagePurpose>,
         key: &PublicKey,
-        (serial, begin, end): (Serial, u64, u64),
+        serial: Serial,
+        validity: Validity,
     ) -> Result<CertificateDer<'static>, SignError> {
         let mut params = CertificateParams::new(names).map_err(SignError::Library)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -263,8 +265,8 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages;
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, serial, (begin, end));
-        let issuer = Issuer::new(self.params(serial, begin), &self.key.0);
+        valid(&mut params, serial, validity);
+        let issuer = Issuer::new(self.params(serial, validity.begin), &self.key.0);
         let made = params.signed_by(key, &issuer).map_err(SignError::Library)?;
         Ok(made.der().clone())
     }
@@ -276,22 +278,29 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, subject);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        valid(&mut params, serial, (begin, NEVER));
+        valid(&mut params, serial, Validity { begin, end: NEVER });
         params
     }
 }
 
-/// From one day before `now`, and for so many seconds after it.
-fn span(now: u64, lasts: u64) -> Result<(u64, u64), SignError> {
-    let begin = now.checked_sub(EARLY);
-    let end = now.checked_add(lasts).filter(|end| *end <= NEVER);
-    begin.zip(end).ok_or(SignError::Time(now))
+/// When a certificate is valid, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+struct Validity {
+    begin: u64,
+    end: u64,
 }
 
-fn valid(params: &mut CertificateParams, serial: Serial, (begin, end): (u64, u64)) {
+/// From one day before `now`, and for so many seconds after it.
+fn span(now: u64, lasts: u64) -> Result<Validity, SignError> {
+    let begin = now.checked_sub(EARLY);
+    let end = now.checked_add(lasts).filter(|end| *end <= NEVER);
+    begin.zip(end).map(|(begin, end)| Validity { begin, end }).ok_or(SignError::Time(now))
+}
+
+fn valid(params: &mut CertificateParams, serial: Serial, validity: Validity) {
     let epoch = date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + Duration::from_secs(begin);
-    params.not_after = epoch + Duration::from_secs(end);
+    params.not_before = epoch + Duration::from_secs(validity.begin);
+    params.not_after = epoch + Duration::from_secs(validity.end);
     // A positive number, as X.509 wants it.
     let mut positive = serial;
     positive[0] = positive[0] & 0x7f | 0x40;

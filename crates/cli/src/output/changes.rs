@@ -64,13 +64,14 @@ pub fn redrawn(page: &str) -> String {
 
 fn drawn(page: &str, window: Option<(usize, usize)>) -> String {
     let time = Zoned::now().strftime("%H:%M:%S").to_string();
-    let page = window.map_or_else(|| page.to_owned(), |window| fitting(page, window));
+    let page =
+        window.map_or_else(|| page.to_owned(), |(rows, columns)| fitting(page, rows, columns));
     let lines: String = page.lines().map(|line| format!("{line}\u{1b}[K\n")).collect();
     format!("\u{1b}[H{time}, Ctrl-C ends\u{1b}[K\n\u{1b}[K\n{lines}\u{1b}[J")
 }
 
 /// As much of a page as a window of so many rows and columns has room for.
-fn fitting(page: &str, (rows, columns): (usize, usize)) -> String {
+fn fitting(page: &str, rows: usize, columns: usize) -> String {
     // Above are the time and an empty row, below is the cursor's.
     let room = rows.saturating_sub(3);
     let heights: Vec<usize> =

@@ -321,8 +321,8 @@ impl Authentication {
         let (message, next, then) = match &self.state {
             State::Challenging(chosen, value) => {
                 let challenge = &self.fresh.challenge[..chosen.hash.length()];
-                let asked = (challenge, self.fresh.sequence);
-                let message = messages::challenge(transaction, *chosen, asked, value);
+                let sequence = self.fresh.sequence;
+                let message = messages::challenge(transaction, *chosen, challenge, sequence, value);
                 (message, State::Challenged(*chosen), Then::GoOn)
             }
             State::Succeeding(hash, response) => {

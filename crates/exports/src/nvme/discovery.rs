@@ -120,7 +120,8 @@ impl Directory {
     /// [`Status::InvalidField`] if the page ends before the offset.
     pub(super) fn read(
         &self,
-        (host, reached): (&str, IpAddr),
+        host: &str,
+        reached: IpAddr,
         offset: u64,
         part: &mut [u8],
     ) -> Result<(), Status> {

@@ -114,7 +114,7 @@ impl Issuer {
         lasts: u64,
     ) -> Result<(CertificateDer<'static>, u64), SignError> {
         let made = self.now();
-        let signed = self.authority.sign_client(name, key, serial(), (made, lasts))?;
+        let signed = self.authority.sign_client(name, key, serial(), made, lasts)?;
         Ok((signed, made + lasts))
     }
 }

@@ -147,7 +147,7 @@ impl Embedded {
         caller: Caller,
         request: Request,
     ) -> Result<Result<Answer, StoreError>, ThreadError> {
-        let kind = (is_question(&request), is_sign_of_life(&request));
+        let kind = Kind::of(&request);
         self.queue(kind, Task::from(caller, request)).await
     }
 
@@ -155,13 +155,13 @@ impl Embedded {
     /// one.
     async fn queue(
         &self,
-        (is_question, is_sign_of_life): (bool, bool),
+        kind: Kind,
         task: Task,
     ) -> Result<Result<Answer, StoreError>, ThreadError> {
         let (inner, beside) = (self.inner.clone(), self.inner.clone());
         let task = task.arrived(&inner.arrivals, inner.now());
-        let after = move || beside.after(is_sign_of_life);
-        self.inner.threads.run(is_question, move || inner.run(task), after).await
+        let after = move || beside.after(kind.is_sign_of_life);
+        self.inner.threads.run(kind.is_question, move || inner.run(task), after).await
     }
 
     /// As [`Self::asked`]; blocks on the disk.
@@ -171,6 +171,22 @@ impl Embedded {
         let answer = self.inner.run(Task::from(caller.clone(), request));
         self.inner.after(is_sign_of_life);
         answer
+    }
+}
+
+/// What a request is to the threads that carry it out.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// It changes nothing.
+    is_question: bool,
+    /// Nodes send it each second.
+    is_sign_of_life: bool,
+}
+
+impl Kind {
+    fn of(request: &Request) -> Self {
+        let (is_question, is_sign_of_life) = (is_question(request), is_sign_of_life(request));
+        Self { is_question, is_sign_of_life }
     }
 }
 
@@ -227,7 +243,7 @@ impl Inner {
 impl Coordinator for Embedded {
     fn call(&self, request: Request) -> CallFuture<'_> {
         Box::pin(async move {
-            let kind = (is_question(&request), is_sign_of_life(&request));
+            let kind = Kind::of(&request);
             let answer = self.queue(kind, Task::here(request)).await;
             let answer = answer.map_err(|e| CallError::Unreachable(e.to_string()))?;
             answer.map_err(|error| match error.is_refusal() {

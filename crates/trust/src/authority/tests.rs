@@ -106,7 +106,7 @@ fn a_name_that_no_certificate_can_have_is_told() {
     let authority = Authority::generate(CLUSTER).unwrap();
     let key = Key::generate().unwrap().public();
     for name in ["*", "a b", &"X".repeat(64)] {
-        let signed = authority.sign_client(name, &key, [9; 16], (NOW, 60));
+        let signed = authority.sign_client(name, &key, [9; 16], NOW, 60);
         assert!(matches!(signed, Err(SignError::Name(_))), "{name}");
     }
 }

@@ -138,7 +138,7 @@ fn a_node_is_named_by_name_identity_and_cluster() {
 fn a_clients_certificate_is_no_nodes_and_does_not_listen() {
     let cluster = Cluster::new();
     let key = Key::generate().unwrap().public();
-    let client = cluster.authority.sign_client("n1", &key, [4; 16], (MADE, DAY)).unwrap();
+    let client = cluster.authority.sign_client("n1", &key, [4; 16], MADE, DAY).unwrap();
     let verifier = cluster.verifier(0);
     assert_eq!(accepted(&verifier, &client, MADE), (true, false));
     assert!(!verifier.is_node(&client, "n1", NODE));
@@ -148,7 +148,7 @@ fn a_clients_certificate_is_no_nodes_and_does_not_listen() {
 fn a_client_is_named_by_name_and_cluster_and_expires() {
     let cluster = Cluster::new();
     let key = Key::generate().unwrap().public();
-    let client = cluster.authority.sign_client("VM.1", &key, [4; 16], (MADE, DAY)).unwrap();
+    let client = cluster.authority.sign_client("VM.1", &key, [4; 16], MADE, DAY).unwrap();
     let verifier = cluster.verifier(0);
     assert!(verifier.is_client(&client, "VM.1"));
     for name in ["vm.1", "VM.1.client", "", "*"] {
@@ -164,7 +164,7 @@ fn a_client_is_named_by_name_and_cluster_and_expires() {
     assert!(at_end(MADE) && at_end(MADE + DAY) && !at_end(MADE + DAY + 1));
     assert!(clients.client_auth_mandatory());
     let theirs = Cluster::new();
-    let foreign = theirs.authority.sign_client("VM.1", &key, [4; 16], (MADE, DAY)).unwrap();
+    let foreign = theirs.authority.sign_client("VM.1", &key, [4; 16], MADE, DAY).unwrap();
     assert!(clients.verify_client_cert(&foreign, &[], at(MADE)).is_err());
 }
 

@@ -57,12 +57,12 @@ fn a_page_is_drawn_over_the_last_one() {
 #[test]
 fn a_page_that_is_higher_than_the_window_keeps_its_top() {
     let page = "1\n2\n3\n4\n5\n";
-    assert_eq!(fitting(page, (8, 80)), page);
-    assert_eq!(fitting(page, (7, 80)), "1\n2\n3\n… and 2 more lines, for a larger window");
+    assert_eq!(fitting(page, 8, 80), page);
+    assert_eq!(fitting(page, 7, 80), "1\n2\n3\n… and 2 more lines, for a larger window");
     // A line that is too long takes two rows; colours take none.
     let wide = "123456789\n\u{1b}[31m1\u{1b}[0m\n3\n";
-    assert_eq!(fitting(wide, (7, 5)), wide);
-    assert!(fitting(wide, (6, 5)).starts_with("123456789\n…"), "{}", fitting(wide, (6, 5)));
+    assert_eq!(fitting(wide, 7, 5), wide);
+    assert!(fitting(wide, 6, 5).starts_with("123456789\n…"), "{}", fitting(wide, 6, 5));
     let drawn = drawn(page, Some((7, 80)));
     let rows = drawn.matches('\n').count();
     assert_eq!(rows, 6, "the time, an empty row, and what there is room for above the cursor");

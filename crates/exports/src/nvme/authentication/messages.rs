@@ -28,13 +28,20 @@ const COMMON: u8 = 0;
 const OWN: u8 = 1;
 const FAILED: u8 = 1;
 
-const NEGOTIATE: (u8, u8) = (COMMON, 0x00);
-const FAILURE2: (u8, u8) = (COMMON, 0xf0);
-const FAILURE1: (u8, u8) = (COMMON, 0xf1);
-const CHALLENGE: (u8, u8) = (OWN, 0x01);
-const REPLY: (u8, u8) = (OWN, 0x02);
-const SUCCESS1: (u8, u8) = (OWN, 0x03);
-const SUCCESS2: (u8, u8) = (OWN, 0x04);
+/// Which message it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct MessageType {
+    kind: u8,
+    identifier: u8,
+}
+
+const NEGOTIATE: MessageType = MessageType { kind: COMMON, identifier: 0x00 };
+const FAILURE2: MessageType = MessageType { kind: COMMON, identifier: 0xf0 };
+const FAILURE1: MessageType = MessageType { kind: COMMON, identifier: 0xf1 };
+const CHALLENGE: MessageType = MessageType { kind: OWN, identifier: 0x01 };
+const REPLY: MessageType = MessageType { kind: OWN, identifier: 0x02 };
+const SUCCESS1: MessageType = MessageType { kind: OWN, identifier: 0x03 };
+const SUCCESS2: MessageType = MessageType { kind: OWN, identifier: 0x04 };
 
 /// A message of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +88,7 @@ impl<'a> Message<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<(u16, Self), Fault> {
         let head: &[u8; 8] = bytes.first_chunk().ok_or(Fault::Payload)?;
         let transaction = u16::from_le_bytes([head[4], head[5]]);
-        let message = match (head[0], head[1]) {
+        let message = match (MessageType { kind: head[0], identifier: head[1] }) {
             NEGOTIATE => Self::Negotiate(Negotiate::read(bytes)?),
             REPLY => Self::Reply(Reply::read(bytes)?),
             SUCCESS2 if bytes.len() >= HEAD => Self::Success2,
@@ -149,9 +156,9 @@ impl<'a> Reply<'a> {
     }
 }
 
-fn head((kind, identifier): (u8, u8), transaction: u16, length: usize) -> Vec<u8> {
+fn head(message: MessageType, transaction: u16, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    (bytes[0], bytes[1]) = (kind, identifier);
+    (bytes[0], bytes[1]) = (message.kind, message.identifier);
     bytes[4..6].copy_from_slice(&transaction.to_le_bytes());
     bytes
 }
@@ -160,7 +167,8 @@ fn head((kind, identifier): (u8, u8), transaction: u16, length: usize) -> Vec<u8
 pub(super) fn challenge(
     transaction: u16,
     Negotiate { hash, group }: Negotiate,
-    (challenge, sequence): (&[u8], u32),
+    challenge: &[u8],
+    sequence: u32,
     value: &[u8],
 ) -> Vec<u8> {
     let mut bytes = head(CHALLENGE, transaction, HEAD);

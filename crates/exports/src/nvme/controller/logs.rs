@@ -52,7 +52,7 @@ impl Controller {
                 copy(&page, ask.offset, &mut part)?;
             }
             Subject::Discovery(directory, reached) if ask.log == DISCOVERY => {
-                directory.read((&self.host.name, reached), ask.offset, &mut part)?;
+                directory.read(&self.host.name, reached, ask.offset, &mut part)?;
             }
             Subject::Discovery(..) if ask.log == SUPPORTED => {
                 copy(&supported(&OF_DISCOVERY), ask.offset, &mut part)?;

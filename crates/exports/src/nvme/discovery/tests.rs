@@ -31,7 +31,7 @@ fn directory() -> Directory {
 
 fn read(directory: &Directory, host: &str, offset: u64, length: usize) -> Vec<u8> {
     let mut part = vec![0xff; length];
-    directory.read((host, REACHED), offset, &mut part).unwrap();
+    directory.read(host, REACHED, offset, &mut part).unwrap();
     part
 }
 
@@ -90,7 +90,7 @@ fn the_page_is_the_same_in_parts() {
     assert_eq!(read(&directory, "nqn.a", 3 * 1024, 8), [0; 8]);
     for offset in [3 * 1024 + 4, u64::MAX - 3] {
         let mut part = [0; 4];
-        let result = directory.read(("nqn.a", REACHED), offset, &mut part);
+        let result = directory.read("nqn.a", REACHED, offset, &mut part);
         assert_eq!(result, Err(Status::InvalidField));
     }
 }
@@ -128,7 +128,7 @@ fn an_address_that_stands_for_all_is_told_as_the_one_that_is_used() {
     drop(directory.replace(records.to_vec()).unwrap());
     let reported = |reached: &str| {
         let mut part = vec![0; 4 * RECORD_LENGTH];
-        directory.read(("nqn.a", reached.parse().unwrap()), 0, &mut part).unwrap();
+        directory.read("nqn.a", reached.parse().unwrap(), 0, &mut part).unwrap();
         let of = |record: &[u8]| {
             let text = String::from_utf8(record[512..768].to_vec()).unwrap();
             (record[1], text.trim_end_matches(['\0', ' ']).to_owned())

@@ -113,7 +113,7 @@ impl Queue {
             Ask::Read { offset, length }
             | Ask::Compare { offset, length }
             | Ask::Verify { offset, length } => {
-                return self.read(tag, (offset, length), transfer, context);
+                return self.read(tag, offset, length, transfer, context);
             }
             Ask::Write { .. } | Ask::Manage { .. } | Ask::Reserve(_) => {
                 return self.fill(tag, transfer, context);
@@ -158,7 +158,8 @@ impl Queue {
     fn read(
         &mut self,
         tag: Tag,
-        (offset, length): (u64, u32),
+        offset: u64,
+        length: u32,
         transfer: Transfer,
         context: &mut FrontendContext,
     ) -> bool {
