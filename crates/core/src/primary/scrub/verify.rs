@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::Scrub;
-use super::check::{Checked, Extent};
+use super::check::{Checked, Difference, Extent};
 use crate::ids::{Generation, ReplicaId};
 use crate::pace::Pace;
 use crate::payload::Payload;
@@ -301,7 +301,6 @@ impl Scrub {
         held: Duration,
     ) {
         let share = cx.config.settings.rebuild_share;
-        let view = lower.views.view();
         let Some(verify) = &mut self.verify else {
             debug_assert!(false, "a verify has ranges checked");
             return;
@@ -309,36 +308,13 @@ impl Scrub {
         if checked.range.start != verify.status.checked {
             return;
         }
-        let (geometry, mirrors) = (view.geometry, view.mirrors.len());
         verify.pace.ended(cx.now, held, share);
         let (source, status) = (verify.source, &mut verify.status);
         let end = checked.range.end;
         status.alone += if checked.was_compared { 0 } else { end - status.checked };
-        for Extent { mirror, holders, bytes, was_compared } in checked.extents {
-            let all = if was_compared { &mut status.covered } else { &mut status.read };
-            for id in lower.peers.mirror(mirror).ids(holders) {
-                // Who has left since the comparison, or come back, holds something else by now.
-                let compared = view.replica(id).map(|(_, record)| record).filter(|record| {
-                    record.state == ReplicaState::InSync && record.since <= checked.generation
-                });
-                if let Some(record) = compared {
-                    cover(all, record, bytes);
-                }
-            }
-        }
+        note_extents(status, lower, checked.generation, checked.extents);
         for difference in &checked.differences {
-            let ids = |set| lower.peers.mirror(difference.mirror).ids(set).collect();
-            let at = difference.volume_offset(geometry, mirrors);
-            let wrong = WrongRange {
-                range: at..at + (difference.bytes.end - difference.bytes.start),
-                different: ids(difference.differs()),
-                damaged: ids(difference.damaged),
-                unreadable: ids(difference.unreadable),
-                is_lost: difference.is_lost,
-                is_undecided: difference.is_undecided,
-                is_repaired: difference.is_repaired,
-            };
-            status.found(wrong, source);
+            status.found(wrong_range(lower, difference), source);
         }
         status.checked = end;
         if verify.is_running() && end == verify.status.total {
@@ -347,5 +323,43 @@ impl Scrub {
             let VerifyStatus { different, damaged, unreadable, alone, .. } = verify.status;
             cx.note(Note::Verified { different, damaged, unreadable, alone });
         }
+    }
+}
+
+/// Notes what was compared of each replica, and what was only read.
+fn note_extents(
+    status: &mut VerifyStatus,
+    lower: &Lower<'_>,
+    generation: Generation,
+    extents: Vec<Extent>,
+) {
+    let view = lower.views.view();
+    for Extent { mirror, holders, bytes, was_compared } in extents {
+        let all = if was_compared { &mut status.covered } else { &mut status.read };
+        for id in lower.peers.mirror(mirror).ids(holders) {
+            // Who has left since the comparison, or come back, holds something else by now.
+            let compared = view.replica(id).map(|(_, record)| record).filter(|record| {
+                record.state == ReplicaState::InSync && record.since <= generation
+            });
+            if let Some(record) = compared {
+                cover(all, record, bytes);
+            }
+        }
+    }
+}
+
+/// What is wrong in a range, with its place in the volume.
+fn wrong_range(lower: &Lower<'_>, difference: &Difference) -> WrongRange {
+    let view = lower.views.view();
+    let ids = |set| lower.peers.mirror(difference.mirror).ids(set).collect();
+    let at = difference.volume_offset(view.geometry, view.mirrors.len());
+    WrongRange {
+        range: at..at + (difference.bytes.end - difference.bytes.start),
+        different: ids(difference.differs()),
+        damaged: ids(difference.damaged),
+        unreadable: ids(difference.unreadable),
+        is_lost: difference.is_lost,
+        is_undecided: difference.is_undecided,
+        is_repaired: difference.is_repaired,
     }
 }

@@ -166,6 +166,7 @@ impl Adoption {
         let adopted = self.unsaved_over.unwrap_or(refused_below);
         let is_above = self.unsaved_over.is_none_or(|adopted| adopted < refused_below);
         assert!(is_above, "I3: {adopted:?} is adopted, and {refused_below:?} could not be saved");
+        // Nothing is being adopted.
         let Some(Pending { view, reply_to, phase, next, .. }) = &self.pending else { return };
         let pending = view.generation;
         assert!(pending > adopted, "I3: {pending:?} is being adopted after {adopted:?}");

@@ -10,7 +10,7 @@ use crate::policy::ReplicaSet;
 use crate::primary::Context;
 use crate::primary::io::requests::RequestNumber;
 use crate::settings::{MAX_PAYLOAD, MAX_ZERO};
-use crate::stripe;
+use crate::stripe::{self, Piece};
 use crate::view::Protocol;
 
 /// Most parts of one map request: what lies behind is left to the next request.
@@ -25,54 +25,59 @@ impl<P: Payload> Parts<P> {
         number: RequestNumber,
         operation: Operation<P>,
     ) {
+        let Some(tasks) = self.cut(below, operation) else {
+            debug_assert!(false, "{number:?} reads and writes, one after the other");
+            return;
+        };
+        below.requests.expect_parts(number, tasks.len());
+        for task in tasks {
+            self.send_part(cx, below, number, task);
+        }
+    }
+
+    /// What each mirror has to do for a request. `None`: that is not done at once.
+    fn cut(&self, below: &Below<'_, P>, operation: Operation<P>) -> Option<Vec<MirrorTask<P>>> {
         let view = below.views.view();
         let (geometry, mirrors) = (view.geometry, view.mirrors.len());
-        let covers = below.stability.acknowledged();
         let pieces = |offset, length, most| stripe::pieces(geometry, mirrors, offset, length, most);
-        let parts: Vec<(usize, u64, PartAction<P>)> = match operation {
+        let task =
+            |piece: Piece, action| MirrorTask { mirror: piece.mirror, from: piece.from, action };
+        Some(match operation {
             Operation::Read { offset, length } => pieces(offset, length.into(), MAX_PAYLOAD)
-                .map(|p| {
-                    (p.mirror, p.from, PartAction::Read { offset: p.offset, length: p.length })
-                })
+                .map(|p| task(p, PartAction::Read { offset: p.offset, length: p.length }))
                 .collect(),
             Operation::Map { offset, length } => pieces(offset, length, MAX_ZERO)
                 .take(MAX_MAP_PARTS)
-                .map(|p| (p.mirror, p.from, PartAction::Map { offset: p.offset, length: p.length }))
+                .map(|p| task(p, PartAction::Map { offset: p.offset, length: p.length }))
                 .collect(),
             Operation::Write { offset, payload, durable } => {
-                pieces(offset, payload.length().into(), MAX_PAYLOAD)
-                    .map(|p| {
-                        let payload = payload.slice(p.from as u32, p.length);
-                        let action = PartAction::Write { offset: p.offset, payload, durable };
-                        (p.mirror, p.from, action)
-                    })
-                    .collect()
+                let write = |p: Piece| {
+                    let payload = payload.slice(p.from as u32, p.length);
+                    task(p, PartAction::Write { offset: p.offset, payload, durable })
+                };
+                pieces(offset, payload.length().into(), MAX_PAYLOAD).map(write).collect()
             }
-            Operation::CompareAndWrite { .. } => {
-                debug_assert!(false, "{number:?} reads and writes, one after the other");
-                return;
-            }
+            Operation::CompareAndWrite { .. } => return None,
             Operation::Zero { offset, length, unmap, durable } => {
+                let zero = |mirror, (offset, length)| {
+                    let action = PartAction::Zero { offset, length, unmap, durable };
+                    MirrorTask { mirror, from: 0, action }
+                };
                 stripe::shares(geometry, mirrors, offset, length)
-                    .flat_map(|(mirror, share)| {
-                        split(share).map(move |(offset, length)| {
-                            (mirror, 0, PartAction::Zero { offset, length, unmap, durable })
-                        })
-                    })
+                    .flat_map(|(mirror, share)| split(share).map(move |piece| zero(mirror, piece)))
                     .collect()
             }
             Operation::Flush => {
+                let covers = below.stability.acknowledged();
                 let flush = |mirror| PartAction::Flush {
                     covers,
                     stabilizes: self.finished_through(below, mirror),
                 };
-                (0..mirrors).map(|mirror| (mirror, 0, flush(mirror))).collect()
+                (0..mirrors)
+                    .map(|mirror| MirrorTask { mirror, from: 0, action: flush(mirror) })
+                    .collect()
             }
-        };
-        below.requests.expect_parts(number, parts.len());
-        for (mirror, from, action) in parts {
-            self.send_part(cx, below, number, MirrorTask { mirror, from, action });
-        }
+        })
     }
 
     pub fn send_part(
