@@ -354,6 +354,43 @@ impl Cluster {
             // Only the canary comes here: answered now, carried out afterwards.
             pending.result = Some(Ok(DiskOutcome::Done));
         }
+        self.take_effect(replica, &mut pending);
+        let Some(mut outcome) = pending.result.take() else { return };
+        let mut is_told_apart = false;
+        if matches!(outcome, Err(DiskError::Lost)) {
+            // Either the table's save tells that it was a flush, or that is told apart from it.
+            let hides = self.sabotage == Some(Sabotage::HideLost);
+            is_told_apart = !hides && self.aim.chance(500);
+            if hides || is_told_apart {
+                outcome = Err(DiskError::Medium);
+            }
+        }
+        let (ticket, changes) = (pending.ticket, pending.work.changes().is_some());
+        let is_durable = matches!(pending.work, Work::Change { is_durable: true, .. });
+        if was_late {
+            let action = action | 1 << 63;
+            self.replicas[replica].pending.insert(action, pending);
+            self.queue.push(self.now + 5 * MILLISECOND, Event::DiskActs { replica, action });
+        }
+        if is_durable && matches!(outcome, Err(DiskError::Medium)) {
+            outcome = Err(DiskError::Lost);
+        }
+        if let Err(error) = &outcome {
+            let error = *error;
+            if changes {
+                self.note_failed_change(replica);
+            }
+            self.log(|| format!("the disk of replica {replica} fails an action: {error:?}"));
+        }
+        self.step_replica(replica, ReplicaEvent::Disk { ticket, outcome });
+        if is_told_apart {
+            self.marks.reach(Mark::FlushToldApart);
+            self.step_replica(replica, ReplicaEvent::FlushFailed);
+        }
+    }
+
+    /// What counts of an action only once it is answered: what is durable by it, or lost.
+    fn take_effect(&mut self, replica: usize, pending: &mut Pending) {
         let forgets_view = self.forgets_view();
         let slot = &mut self.replicas[replica];
         let succeeds = pending.fails.is_none();
@@ -393,38 +430,6 @@ impl Cluster {
                 slot.tables.saved(regions);
             }
             _ => {}
-        }
-        let Some(mut outcome) = pending.result.take() else { return };
-        let mut is_told_apart = false;
-        if matches!(outcome, Err(DiskError::Lost)) {
-            // Either the table's save tells that it was a flush, or that is told apart from it.
-            let hides = self.sabotage == Some(Sabotage::HideLost);
-            is_told_apart = !hides && self.aim.chance(500);
-            if hides || is_told_apart {
-                outcome = Err(DiskError::Medium);
-            }
-        }
-        let (ticket, changes) = (pending.ticket, pending.work.changes().is_some());
-        let is_durable = matches!(pending.work, Work::Change { is_durable: true, .. });
-        if was_late {
-            let action = action | 1 << 63;
-            self.replicas[replica].pending.insert(action, pending);
-            self.queue.push(self.now + 5 * MILLISECOND, Event::DiskActs { replica, action });
-        }
-        if is_durable && matches!(outcome, Err(DiskError::Medium)) {
-            outcome = Err(DiskError::Lost);
-        }
-        if let Err(error) = &outcome {
-            let error = *error;
-            if changes {
-                self.note_failed_change(replica);
-            }
-            self.log(|| format!("the disk of replica {replica} fails an action: {error:?}"));
-        }
-        self.step_replica(replica, ReplicaEvent::Disk { ticket, outcome });
-        if is_told_apart {
-            self.marks.reach(Mark::FlushToldApart);
-            self.step_replica(replica, ReplicaEvent::FlushFailed);
         }
     }
 
