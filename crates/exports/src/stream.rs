@@ -1,17 +1,22 @@
 //! The stream socket of one client, as a front end leads it: what has arrived and is not used yet,
-//! what is queued for the client, and when the client last moved on.
+//! what is queued for the client, and for how long it has kept memory that others wait for
+//! ([`patience`]).
 //!
 //! Bounds: one receive buffer of [`RECEIVE_BUFFER`] bytes; [`MAX_QUEUED`] bytes of answers, beyond
 //! which a front end takes no further request.
 
+mod patience;
+
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use evenkeel_core::Instant;
 use evenkeel_engine::{Buffer, BufferMut, Descriptor, FrontendContext};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use patience::Patience;
+pub use patience::{HURRY, Kept, LOOK, Mark, PATIENCE};
 
 /// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together
 /// is sent to the disks together, and with more they have nothing to do meanwhile
@@ -19,10 +24,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub const RECEIVE_BUFFER: usize = 32 << 10;
 /// Bytes of answers that may wait for the client before no further request is read.
 pub const MAX_QUEUED: usize = 4 << 20;
-/// How long a client may hold memory without moving on, once its volume's memory is short: a
-/// payload that does not arrive, answers that it does not take. Then its connection ends, so that
-/// it does not keep other clients waiting.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 /// From here on a payload is received straight into its buffer.
 pub const DIRECT: usize = 16 << 10;
 /// How much is received at once while a large payload is expected, which is better received
@@ -44,8 +45,7 @@ pub struct Stream {
     pending: Range<usize>,
     /// Bytes that were given to the engine and have not been sent.
     queued: usize,
-    /// When the client last moved on, or was last forgiven that it did not.
-    moved: Instant,
+    patience: Patience,
 }
 
 impl Stream {
@@ -58,7 +58,7 @@ impl Stream {
             received: None,
             pending: 0..0,
             queued: 0,
-            moved: Instant(0),
+            patience: Patience::new(),
         }
     }
 
@@ -152,8 +152,7 @@ impl Stream {
     ///
     /// # Errors
     /// If nothing more will come; why.
-    pub fn received(&mut self, result: io::Result<usize>, now: Instant) -> Result<usize, String> {
-        self.moved = now;
+    pub fn received(&self, result: io::Result<usize>) -> Result<usize, String> {
         match result {
             Ok(0) => Err(format!("the {} has closed the connection", self.client)),
             Ok(count) => Ok(count),
@@ -169,19 +168,19 @@ impl Stream {
 
     /// Queues bytes for the client.
     pub fn send(&mut self, bytes: &[u8], context: &mut FrontendContext) {
-        self.queue(bytes.len(), context.now());
+        self.queue(bytes.len());
         context.send(self.descriptor, bytes);
     }
 
     /// Queues what is in a buffer, without a copy.
     pub fn send_buffer(&mut self, buffer: Buffer, context: &mut FrontendContext) {
-        self.queue(buffer.len(), context.now());
+        self.queue(buffer.len());
         context.send_buffer(self.descriptor, buffer);
     }
 
-    const fn queue(&mut self, count: usize, now: Instant) {
+    const fn queue(&mut self, count: usize) {
         if self.queued == 0 {
-            self.moved = now;
+            self.patience.takes();
         }
         self.queued += count;
     }
@@ -190,10 +189,10 @@ impl Stream {
     ///
     /// # Errors
     /// If nothing can be sent any more; why.
-    pub fn sent(&mut self, result: io::Result<usize>, now: Instant) -> Result<(), String> {
+    pub fn sent(&mut self, result: io::Result<usize>) -> Result<(), String> {
         match result {
             Ok(count) => {
-                self.moved = now;
+                self.patience.takes();
                 self.queued = self.queued.saturating_sub(count);
                 Ok(())
             }
@@ -219,23 +218,27 @@ impl Stream {
         self.queued = 0;
     }
 
-    /// The client has moved on, or is forgiven that it has not.
-    pub const fn move_on(&mut self, now: Instant) {
-        self.moved = now;
+    /// From now on a payload is awaited: what its age is counted from.
+    pub const fn mark(&self) -> Mark {
+        self.patience.mark()
     }
 
-    /// Until when it is given time to do so.
-    pub fn deadline(&self) -> Instant {
-        self.moved + PATIENCE
+    /// When a client that keeps memory is to be looked at.
+    pub fn next_look(&self) -> Instant {
+        self.patience.next_look()
     }
 
-    /// Why a client ends that held memory until the deadline.
-    pub fn impatience(&self) -> String {
-        let seconds = PATIENCE.as_secs();
+    /// Looks at a client that keeps memory. Returns why it has to end, if it has kept it for too
+    /// long.
+    pub fn look(&mut self, kept: Kept, context: &FrontendContext) -> Option<String> {
+        let seconds = self.patience.look(kept, self.is_sending(), context)?;
         let client = self.client;
-        format!(
-            "the {client} neither sent nor took anything for {seconds} s, and others need memory"
-        )
+        Some(match kept.is_ending {
+            true => format!("the {client} took no answers for {seconds} s"),
+            false => format!(
+                "the {client} left a payload unfinished or took no answers for {seconds} s, and others wait for the memory"
+            ),
+        })
     }
 
     /// Asserts what holds after each step.
