@@ -113,16 +113,39 @@ fn a_read_returns_the_copy_that_fits_and_has_the_other_one_repaired() {
     }
 }
 
-/// Long reads too: of several blocks each replica has lost another one's.
+/// Long reads too: of several blocks each replica has lost the checksum of another one, or can't
+/// read it.
 #[test]
 fn a_read_of_which_no_replica_vouches_for_all_is_answered_and_all_of_it_is_repaired() {
+    for is_unreadable in [false, true] {
+        let (mut cluster, primary) = forgetful(2, &[0]);
+        let other = (replica(0, 1), BLOCK + 4096);
+        match is_unreadable {
+            true => cluster.unreadable.insert(other),
+            false => cluster.forgotten.insert(other),
+        };
+        assert_eq!(cluster.read(primary, BLOCK - 4096, 16384), Some(vec![7; 16384]));
+        cluster.pass(A_WHILE);
+        assert!(cluster.forgotten.is_empty());
+        assert_eq!(cluster.read(primary, BLOCK - 4096, 16384), Some(vec![7; 16384]));
+        assert!(cluster.data(replica(0, 0)) == cluster.data(replica(0, 1)));
+    }
+}
+
+/// The second copy comes late: its replica may be asked again for each block.
+#[test]
+fn blocks_are_asked_of_whoever_was_late_with_all_of_them() {
     let (mut cluster, primary) = forgetful(2, &[0]);
     cluster.forgotten.insert((replica(0, 1), BLOCK + 4096));
-    assert!(cluster.read(primary, BLOCK - 4096, 16384).is_some());
-    cluster.pass(A_WHILE);
-    assert!(cluster.forgotten.is_empty());
-    assert_eq!(cluster.read(primary, BLOCK - 4096, 16384), Some(vec![7; 16384]));
-    assert!(cluster.data(replica(0, 0)) == cluster.data(replica(0, 1)));
+    cluster.coordinator_answers = false;
+    cluster.frozen.insert(replica(0, 1));
+    let operation = Operation::Read { offset: BLOCK - 4096, length: 16384 };
+    let read = cluster.request(primary, operation);
+    cluster.pass(deadline() + Duration::from_secs(1));
+    cluster.thaw(replica(0, 1));
+    cluster.pass(Duration::from_secs(1));
+    let Ok(Reply::Data(pieces)) = &cluster.replies[&read] else { panic!("{read:?}") };
+    assert!(pieces.iter().all(|(_, bytes)| bytes.as_slice().iter().all(|byte| *byte == 7)));
 }
 
 /// If all replicas agree nothing else can be right, so it becomes known again; nothing was wrong.
@@ -171,45 +194,78 @@ fn what_is_undecided_is_compared_once() {
 }
 
 /// A replica that would have it better does not answer, and can't leave while the coordinator is
-/// away.
+/// away. It may come back; and without it no read is answered for longer than the lease lasts.
 #[test]
-fn a_read_does_not_wait_for_a_replica_that_is_not_there() {
+fn a_read_waits_for_a_replica_that_is_not_there_until_it_leaves() {
     let (mut cluster, primary) = forgetful(2, &[0]);
     cluster.coordinator_answers = false;
     cluster.kill(replica(0, 1));
-    cluster.pass(Duration::from_millis(1));
-    assert!(cluster.read(primary, BLOCK, 4096).is_some());
+    let read = cluster.request(primary, Operation::Read { offset: BLOCK, length: 4096 });
+    cluster.pass(deadline());
+    assert!(!cluster.replies.contains_key(&read));
+    cluster.coordinator_answers = true;
+    cluster.pass(Duration::from_secs(2));
+    assert!(cluster.is_acknowledged(read));
 }
 
-/// A mirror of two whose replica with the copy that fits has left a write unanswered for longer
-/// than the deadline, and can't leave; and a read of what the other one has forgotten.
-fn read_beside_a_late_replica() -> (Cluster, RequestId) {
-    let (mut cluster, primary) = forgetful(2, &[0]);
+/// The deadline of what a replica is asked for.
+fn deadline() -> Duration {
+    Settings::default().deadline
+}
+
+/// The first of some replicas has forgotten a block. The others leave a write unanswered, and can't
+/// leave because the coordinator is away; after so long the block is read.
+fn read_beside_late_replicas(replicas: usize, after: Duration) -> (Cluster, RequestId) {
+    let (mut cluster, primary) = forgetful(replicas, &[0]);
     cluster.coordinator_answers = false;
-    cluster.frozen.insert(replica(0, 1));
+    cluster.frozen.extend((1..replicas).map(|r| replica(0, r)));
     cluster.write(primary, 0, 8, 4096);
-    cluster.pass(Settings::default().deadline + Duration::from_secs(1));
+    cluster.pass(after);
     let read = cluster.request(primary, Operation::Read { offset: BLOCK, length: 4096 });
-    assert!(!cluster.replies.contains_key(&read), "the late one may vouch for it");
+    assert!(!cluster.replies.contains_key(&read), "the others may vouch for it");
     (cluster, read)
 }
 
-#[test]
-fn a_read_waits_for_a_late_replica_that_may_vouch_for_it() {
-    let (mut cluster, read) = read_beside_a_late_replica();
-    cluster.thaw(replica(0, 1));
-    cluster.pass(Duration::from_secs(1));
+fn assert_read(cluster: &Cluster, read: RequestId, expected: [u8; 4096]) {
     match &cluster.replies[&read] {
-        Ok(Reply::Data(pieces)) => assert_eq!(pieces[0].1.as_slice(), [7; 4096]),
+        Ok(Reply::Data(pieces)) => assert!(pieces[0].1.as_slice() == expected),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_read_waits_for_a_late_replica_no_longer_than_its_session_lasts() {
-    let (mut cluster, read) = read_beside_a_late_replica();
-    cluster.pass(Settings::default().deadline);
-    assert!(cluster.is_acknowledged(read));
+fn a_late_replica_is_asked_for_what_it_may_vouch_for() {
+    let second = Duration::from_secs(1);
+    for after in [Duration::ZERO, deadline() - second, deadline() + second] {
+        let (mut cluster, read) = read_beside_late_replicas(2, after);
+        cluster.thaw(replica(0, 1));
+        assert_read(&cluster, read, [7; 4096]);
+    }
+}
+
+#[test]
+fn what_nobody_vouches_for_is_the_answer_after_a_bound() {
+    for replicas in [2, 3, 5] {
+        let (mut cluster, read) = read_beside_late_replicas(replicas, deadline());
+        cluster.pass(deadline() * 5);
+        assert!(cluster.is_acknowledged(read), "{replicas} replicas");
+    }
+}
+
+/// Without the lease nothing can be answered, and whoever confirms it can be asked.
+#[test]
+fn a_read_that_waits_for_the_lease_is_answered_by_who_confirms_it() {
+    let (mut cluster, primary) = forgetful(2, &[0]);
+    cluster.coordinator_answers = false;
+    cluster.unreachable.insert(replica(0, 1));
+    cluster.cut_links(primary, replica(0, 1));
+    cluster.pass(deadline() * 2);
+    let read = cluster.request(primary, Operation::Read { offset: BLOCK, length: 4096 });
+    cluster.pass(deadline() * 4);
+    assert!(!cluster.replies.contains_key(&read));
+    cluster.unreachable.clear();
+    cluster.pass(deadline());
+    assert_read(&cluster, read, [7; 4096]);
 }
 
 /// Three replicas, of which the last one comes back and lacks four blocks around [`BLOCK`]. What

@@ -225,6 +225,13 @@ impl Profile {
         self
     }
 
+    /// Whether disks fail actions.
+    #[must_use]
+    pub fn disks_fail(&self) -> bool {
+        let is_failure = |fault: Fault| matches!(fault, Fault::DiskErrors | Fault::DiskFull);
+        self.disk_errors > 0 || self.faults.iter().any(|(fault, _)| is_failure(*fault))
+    }
+
     /// Clients ask for so much at least; if it is changed, the seed has another story.
     #[must_use]
     pub fn asking(mut self, least: u64) -> Self {

@@ -132,7 +132,9 @@ impl<P: Payload> Informed<P> {
 
     /// What depends on time alone.
     fn tick(&mut self, cx: &mut Context<'_, P>) {
-        self.views.notice_own_pause(cx, &mut self.membership);
+        if self.views.notice_own_pause(cx, &mut self.membership) {
+            self.io.excuse_searches(cx.now);
+        }
         self.watch_peers(cx);
         if cx.stage == Stage::Ended {
             return; // The last replica of a mirror has lost what was acknowledged.

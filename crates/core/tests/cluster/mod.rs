@@ -84,6 +84,8 @@ pub struct Cluster {
     pub digests: u64,
     /// Primaries whose messages are lost, in both directions.
     pub cut_off: BTreeSet<usize>,
+    /// Replicas to which no connection can be made.
+    pub unreachable: BTreeSet<ReplicaId>,
     pub replies: BTreeMap<RequestId, Result<Reply<Bytes>, RequestError>>,
     pub commands: BTreeMap<CommandId, Result<(), CommandError>>,
     pub ended: BTreeMap<usize, EndReason>,
@@ -142,6 +144,7 @@ impl Cluster {
             forgotten: BTreeSet::new(),
             digests: 0,
             cut_off: BTreeSet::new(),
+            unreachable: BTreeSet::new(),
             replies: BTreeMap::new(),
             commands: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -498,8 +501,8 @@ impl Cluster {
     }
 
     fn connect(&mut self, primary: usize, replica: ReplicaId) {
-        let up = self.hosts[&replica].up && !self.cut_off.contains(&primary);
-        let event = if up {
+        let is_reached = !self.cut_off.contains(&primary) && !self.unreachable.contains(&replica);
+        let event = if self.hosts[&replica].up && is_reached {
             let link = LinkId(self.number());
             self.links.insert(link, (Near::Primary(primary), replica));
             self.queue

@@ -202,8 +202,10 @@ impl Cluster {
     fn has_answered(&self, primary: usize, replica: usize, asked: &Request) -> bool {
         let (slot, other) = (&self.primaries[primary], &self.replicas[replica]);
         let settings = &self.profile.own_settings[slot.node];
-        let is_quick = self.now - asked.at < settings.deadline.as_nanos() as u64 / 2;
-        let is_calm = self.committed_at < asked.at && slot.paused_until < asked.at;
+        // Clocks differ by less.
+        let is_quick = self.now - asked.at < settings.deadline.as_nanos() as u64 * 9 / 10;
+        let changed = self.committed_at.max(slot.view_since).max(slot.paused_until);
+        let is_calm = changed < asked.at;
         let can_read = other.failed_read < asked.at;
         let is_linked = self.network.links.range(..=asked.newest_link).any(|(_, link)| {
             let ends = [Party::Primary(primary), Party::Replica(replica, other.starts)];
@@ -211,8 +213,15 @@ impl Cluster {
         });
         let status = slot.core.status(self.nodes[slot.node].clock(self.now));
         let peer = status.replicas.iter().find(|peer| peer.replica == other.id);
-        let is_used =
-            peer.is_some_and(|p| p.connected && p.leaving.is_none() && !p.may_be_out_of_sync);
+        // Whoever is to leave because it is slow is asked as long as it is there, unless its disk
+        // fails as well.
+        let is_only_slow = |(_, cause): (ReplicaState, view::Cause)| {
+            matches!(cause, view::Cause::Late | view::Cause::Lagging | view::Cause::Disconnected)
+                && !self.profile.disks_fail()
+        };
+        let is_used = peer.is_some_and(|p| {
+            p.connected && p.leaving.is_none_or(is_only_slow) && !p.may_be_out_of_sync
+        });
         // Of what was committed it may not have heard.
         let own = slot.core.view().and_then(|view| view.replica(other.id));
         let is_used = is_used && own.is_some_and(|(_, r)| r.state == ReplicaState::InSync);
@@ -281,7 +290,9 @@ impl Cluster {
         let block = self.profile.geometry.block_size / SECTOR;
         let first = (offset / u64::from(SECTOR)) as u32 / block * block;
         for primary in self.serving_primaries() {
-            for _ in 0..READS_OF_ROTTEN {
+            // With its neighbour, which another replica may have forgotten.
+            self.issue_read_of(primary, first, 2 * block);
+            for _ in 1..READS_OF_ROTTEN {
                 self.issue_read_of(primary, first, block);
             }
         }

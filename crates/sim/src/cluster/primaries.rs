@@ -52,6 +52,8 @@ pub(super) struct SimPrimary {
     pub paused_until: Time,
     /// Until when requests were last known to wait for the coordinator.
     pub without_coordinator_until: Time,
+    /// Since when it has known its view.
+    pub view_since: Time,
     tick: Option<Time>,
     pub waiting: Option<Waiting>,
 }
@@ -142,6 +144,7 @@ impl Cluster {
             answered: BTreeMap::new(),
             paused_until: 0,
             without_coordinator_until: 0,
+            view_since: 0,
             tick: None,
             waiting: None,
         });
@@ -187,7 +190,12 @@ impl Cluster {
             self.order.fails(primary, id.sequence);
         }
         let mut effects = std::mem::take(&mut self.primary_effects);
+        let generation = |slot: &SimPrimary| slot.core.view().map(|view| view.generation);
+        let before = generation(slot);
         slot.core.step(clock, event, &mut effects);
+        if generation(slot) != before {
+            slot.view_since = self.now;
+        }
         for effect in effects.drain(..) {
             self.primary_effect(primary, effect);
         }

@@ -204,6 +204,11 @@ impl<P: Payload> Io<P> {
         parts.place_reads(cx, below);
     }
 
+    /// This primary stood still: reads look for copies that fit as if they began now.
+    pub fn excuse_searches(&mut self, now: Instant) {
+        self.parts.excuse_searches(now);
+    }
+
     /// Sends, in their order, the parts that a replica has not got in its present session.
     pub fn resend(&mut self, cx: &mut Context<'_, P>, lower: &mut Lower<'_>, replica: ReplicaId) {
         let (parts, below) = &mut self.parts(lower);

@@ -155,8 +155,7 @@ impl Peer {
         self.session.is_in_time() && !self.disk.is_lost()
     }
 
-    /// Whether it is not asked for data because it is late, and for nothing else: within a deadline
-    /// it can be asked again, or its session ends.
+    /// Whether it is not asked for data because it is late, and for nothing else.
     pub fn is_only_late(&self) -> bool {
         self.session.is_overdue() && !self.disk.is_lost() && !self.is_failing()
     }

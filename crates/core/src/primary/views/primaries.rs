@@ -84,12 +84,14 @@ impl Views {
 
     /// A process that stood still has heard nobody meanwhile. That is no sign that the others are
     /// gone: they get the time to answer anew.
-    pub fn notice_own_pause<P>(&mut self, cx: &Context<'_, P>, peers: &mut Membership) {
+    /// Returns whether it has stood still.
+    pub fn notice_own_pause<P>(&mut self, cx: &Context<'_, P>, peers: &mut Membership) -> bool {
         if cx.now.since(cx.clock.tick_at) < cx.config.settings.deadline / 2 {
-            return; // It ticks in time.
+            return false; // It ticks in time.
         }
         self.silences.forget();
         peers.values_mut().for_each(|peer| peer.excuse(cx.now));
+        true
     }
 
     /// Whether a replica is to be asked which primaries it has heard.

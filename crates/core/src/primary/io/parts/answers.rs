@@ -157,7 +157,7 @@ impl<P: Payload> Parts<P> {
         });
         if let (Some((part, peer)), Some(payload)) = (answer, payload) {
             if is_unverified {
-                part.take_unverified(peer.bit(), payload);
+                part.take_unverified(peer.bit(), payload, cx.now);
             } else {
                 part.written_by(peer.bit());
                 below.requests.keep_data(part.request(), part.from(), payload);
@@ -260,14 +260,11 @@ impl<P: Payload> Parts<P> {
         } else if part.failed_targets() != 0 {
             // Another replica may have it whole; if none does, the failure is the answer.
             let exhausted = below.peers.mirror(part.mirror()).in_sync() & !part.failed() == 0;
-            if !exhausted {
+            if !exhausted || part.has_unverified() {
                 part.read_elsewhere();
                 return self.table.await_replica(sequence);
             }
-            if self.accept_unverified(below, sequence) {
-                return self.check_read(cx, below, sequence);
-            }
-            if self.table.get(sequence).is_some_and(|part| may_read_blockwise(below, part)) {
+            if may_read_blockwise(below, part) {
                 return self.read_blockwise(cx, below, sequence);
             }
         } else {

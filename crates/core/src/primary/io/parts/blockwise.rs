@@ -30,6 +30,8 @@ impl<P: Payload> Parts<P> {
             debug_assert!(false, "{sequence:?} is a read that has failed");
             return;
         };
+        // Which blocks are unknown where is not known, and a piece may be read where it is known.
+        self.renew_what_was_read(below, &part);
         let (end, mut at) = (range.end, range.start);
         let mut pieces = Vec::new();
         while at < end {
@@ -43,7 +45,11 @@ impl<P: Payload> Parts<P> {
             let (mirror, from) = (part.mirror(), part.from() + (at - range.start));
             let task = MirrorTask { mirror, from, action };
             let peers = below.peers.mirror(mirror);
-            let piece = Part::new(part.request(), task, peers, cx.now).of_one_block();
+            let piece = Part::new(part.request(), task, peers, cx.now);
+            let deadline = cx.config.settings.deadline;
+            let piece = piece.continues_search_of(&part, cx.now, deadline);
+            // Of what nobody had failed to read nothing is known to be repaired.
+            let piece = if part.error().is_some() { piece.of_one_block() } else { piece };
             let sequence = self.add_part(below, piece);
             self.place_read(cx, below, sequence);
         }

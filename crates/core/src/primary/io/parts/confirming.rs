@@ -7,6 +7,7 @@ use crate::ids::*;
 use crate::message::SlotBits;
 use crate::payload::Payload;
 use crate::primary::{Context, Flow};
+use crate::time::Instant;
 
 impl<P: Payload> Parts<P> {
     /// A replica answers a ping.
@@ -45,9 +46,15 @@ impl<P: Payload> Parts<P> {
         ControlFlow::Continue(())
     }
 
+    /// Nobody could answer for a time: reads look for copies that fit as if they began now.
+    pub fn excuse_searches(&mut self, now: Instant) {
+        self.table.values_mut().for_each(|part| part.excuse_search(now));
+    }
+
     /// All members have adopted the view: looks at every part again.
     pub fn view_adopted(&mut self, cx: &mut Context<'_, P>, below: &mut Below<'_, P>) -> Flow {
         self.table.take_unconfirmed();
+        self.excuse_searches(cx.now);
         self.check_all_parts(cx, below)
     }
 }

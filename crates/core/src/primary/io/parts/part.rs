@@ -8,7 +8,7 @@ pub(in crate::primary) use self::action::PartAction;
 
 use core::ops::Range;
 
-use self::unverified::Unverified;
+use self::unverified::{Search, Unverified};
 use crate::ids::*;
 use crate::message::Failure;
 use crate::operation::RequestError;
@@ -42,6 +42,7 @@ pub(super) struct Part<P> {
     failure: Option<Failure>,
     /// What was read where the checksum was lost.
     unverified: Option<Unverified<P>>,
+    search: Option<Search>,
     /// When it was sent first, or when its read was placed.
     sent_at: Instant,
     reported: Reported,
@@ -92,6 +93,7 @@ impl<P: Payload> Part<P> {
             replicas,
             failure: None,
             unverified: None,
+            search: None,
             sent_at: now,
             reported: Reported::Nothing,
             was_refused: false,
@@ -323,6 +325,7 @@ impl<P: Payload> Part<P> {
     /// one is to be chosen: after a surprise only by the newest view.
     pub fn refused_by(&mut self, bit: ReplicaSet, is_surprise: bool) -> bool {
         self.replicas.sent &= !bit;
+        self.note_not_asked(bit);
         let goes_elsewhere = self.is_read() && !self.was_written() && self.replicas.targets == bit;
         if goes_elsewhere {
             (self.replicas.targets, self.was_refused) = (0, is_surprise);
@@ -367,6 +370,7 @@ impl<P: Payload> Part<P> {
     pub fn place(&mut self, bit: ReplicaSet, now: Instant) {
         (self.replicas.targets, self.replicas.sent) = (bit, 0);
         (self.was_refused, self.sent_at) = (false, now);
+        self.note_asked(bit);
     }
 
     /// A read that this replica was asked for, and has not answered, goes to another one. Tells

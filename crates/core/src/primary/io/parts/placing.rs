@@ -39,6 +39,33 @@ impl<P: Payload> Parts<P> {
         if awaits_newest_view(below, part) {
             return self.table.await_replica(sequence);
         }
+        let bit = self
+            .choose_replica(cx, below, sequence, part)
+            .and_then(|id| below.peers.known(id))
+            .map_or(0, Peer::bit);
+        let exhausted = below.peers.mirror(part.mirror()).in_sync() & !part.failed() == 0;
+        if bit != 0 {
+            self.table.known_mut(sequence).into_iter().for_each(|part| part.place(bit, cx.now));
+            self.send_unsent(cx, below, sequence, bit);
+        } else if part.has_unverified() {
+            self.await_or_accept(cx, below, sequence);
+        } else if !exhausted {
+            self.table.await_replica(sequence);
+        } else if let Some(part) = self.table.end(sequence) {
+            // Those that could have read it have left since: the failure is the answer.
+            below.requests.part_answered(cx, part.request(), part.error());
+            below.requests.part_finished(part.request());
+        }
+    }
+
+    /// Which replica a read is asked of, if any can be asked at present.
+    fn choose_replica(
+        &self,
+        cx: &Context<'_, P>,
+        below: &Below<'_, P>,
+        sequence: Sequence,
+        part: &Part<P>,
+    ) -> Option<ReplicaId> {
         let mirror = below.peers.mirror(part.mirror());
         // One that failed a write lacks it; it is read only if there is no other one to drop it
         // for, and if nobody was told that the write succeeded.
@@ -52,29 +79,14 @@ impl<P: Payload> Parts<P> {
             below.peers.known(*id).is_some_and(may_read)
         };
         let choose = |set: ReplicaSet| {
-            let usable: Vec<_> = mirror.ids(set & !part.failed()).filter(is_usable).collect();
+            let usable: Vec<_> = mirror.ids(set).filter(is_usable).collect();
             self.least_asked(below, part.mirror(), &usable, sequence)
         };
-        let chosen = choose(mirror.in_sync() & mirror.local()).or_else(|| choose(mirror.in_sync()));
-        let bit = chosen.and_then(|id| below.peers.known(id)).map_or(0, Peer::bit);
-        let exhausted = mirror.in_sync() & !part.failed() == 0;
-        // What nobody vouches for is no answer while one that may vouch for it is only late.
-        let is_awaited = mirror
-            .ids(mirror.in_sync() & !part.failed())
-            .any(|id| below.peers.known(id).is_some_and(Peer::is_only_late));
-        if bit == 0 && !is_awaited && self.accept_unverified(below, sequence) {
-            return self.check_read(cx, below, sequence);
-        }
-        if bit != 0 {
-            self.table.known_mut(sequence).into_iter().for_each(|part| part.place(bit, cx.now));
-            self.send_unsent(cx, below, sequence, bit);
-        } else if !exhausted {
-            self.table.await_replica(sequence);
-        } else if let Some(part) = self.table.end(sequence) {
-            // Those that could have read it have left since: the failure is the answer.
-            below.requests.part_answered(cx, part.request(), part.error());
-            below.requests.part_finished(part.request());
-        }
+        let askable = part.may_be_read_from(cx.now, cx.config.settings.deadline);
+        let askable = mirror.in_sync() & askable;
+        choose(askable & mirror.local())
+            .or_else(|| choose(askable))
+            .or_else(|| late_one(below, part, askable))
     }
 
     /// Of these replicas, the one that has the fewest reads to answer; those that have as few take
@@ -102,6 +114,18 @@ impl<P: Payload> Parts<P> {
         let (before, after) = usable.split_at(turn);
         after.iter().chain(before).copied().min_by_key(reads_of)
     }
+}
+
+/// Who is asked though it is late, because nothing was read yet that anybody vouches for: within
+/// two deadlines it answers, or its session ends.
+fn late_one<P: Payload>(
+    below: &Below<'_, P>,
+    part: &Part<P>,
+    askable: ReplicaSet,
+) -> Option<ReplicaId> {
+    let is_late = |id: &ReplicaId| below.peers.known(*id).is_some_and(Peer::is_only_late);
+    let mut askable = below.peers.mirror(part.mirror()).ids(askable);
+    if part.has_unverified() { askable.find(is_late) } else { None }
 }
 
 /// Whether a read waits until the newest view is known: a replica has refused it that was not just

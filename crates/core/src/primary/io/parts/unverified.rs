@@ -1,26 +1,43 @@
 //! Reads of what a replica has lost the checksum of: another replica is asked, whose copy may fit
 //! its own. Only if there is none that answers with such a copy what was read has to do.
 
+use super::blockwise::may_read_blockwise;
 use super::part::Part;
 use super::{Below, Parts};
 use crate::ids::*;
 use crate::payload::Payload;
+use crate::primary::Context;
 
 impl<P: Payload> Parts<P> {
-    /// Nobody else can be asked at present. If a replica has read it the answer is that: others
-    /// might not come for as long as the coordinator is away. Returns whether there is one.
-    pub(super) fn accept_unverified(
+    /// A replica has read it, and nobody can be asked at present who may vouch for it. What was
+    /// read has to do, because others might not come for as long as the coordinator is away. But
+    /// not without the lease: no read is answered without it, and whoever confirms it can be asked.
+    /// And not before others could be asked for a deadline.
+    pub(super) fn await_or_accept(
         &mut self,
+        cx: &mut Context<'_, P>,
         below: &mut Below<'_, P>,
         sequence: Sequence,
-    ) -> bool {
-        self.table.known_mut(sequence).is_some_and(|part| {
-            let payload = part.accept_unverified();
-            let is_accepted = payload.is_some();
-            let (number, from) = (part.request(), part.from());
-            payload.into_iter().for_each(|it| below.requests.keep_data(number, from, it));
-            is_accepted
-        })
+    ) {
+        let Some(part) = self.table.known_mut(sequence) else { return };
+        if !below.peers.has_lease(part.mirror(), cx.now) {
+            part.search_anew(cx.now, cx.config.settings.deadline);
+            return self.table.await_replica(sequence);
+        }
+        let has_others = below.peers.mirror(part.mirror()).in_sync() & !part.failed() != 0;
+        if let Some(until) = part.waits_until(cx.now, cx.config.settings.deadline)
+            && has_others
+        {
+            cx.wake_at(until);
+            return self.table.await_replica(sequence);
+        }
+        if part.is_undecided() && may_read_blockwise(below, part) {
+            return self.read_blockwise(cx, below, sequence);
+        }
+        let payload = part.accept_unverified();
+        let (number, from) = (part.request(), part.from());
+        payload.into_iter().for_each(|it| below.requests.keep_data(number, from, it));
+        self.check_read(cx, below, sequence);
     }
 
     /// A read is over. If a replica has lost a checksum there, the range is compared, so that it

@@ -85,8 +85,7 @@ impl Session {
         self.open().is_some_and(|open| open.is_late)
     }
 
-    /// Whether operations may be sent, but are not answered in time. It lasts a deadline at most:
-    /// then they are, or the session ends.
+    /// Whether operations may be sent, but are not answered in time.
     pub fn is_overdue(&self) -> bool {
         self.open().is_some_and(|open| open.is_ready && open.is_late)
     }

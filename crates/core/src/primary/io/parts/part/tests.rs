@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::cluster::Bytes;
 use crate::view::tests::view;
@@ -127,12 +129,13 @@ fn a_read_of_several_blocks_is_told_from_one() {
 fn what_nothing_vouches_for_has_to_do_if_nobody_else_can_be_asked() {
     let mut part = part(read());
     let bytes = |value| Bytes::of(value, 4096);
-    part.take_unverified(0b10, bytes(1));
-    part.take_unverified(0b1, bytes(2));
+    part.take_unverified(0b10, bytes(1), NOW);
+    part.take_unverified(0b1, bytes(2), NOW);
     assert!(!part.was_written() && part.failed() == 0b11);
+    assert!(part.is_undecided() && part.has_unverified());
     part.forget_unverified();
     assert!(part.failed() == 0 && part.accept_unverified().is_none());
-    part.take_unverified(0b10, bytes(3));
+    part.take_unverified(0b10, bytes(3), NOW);
     assert_eq!(part.accept_unverified(), Some(bytes(3)));
     assert!(part.written() == 0b10 && part.failed() == 0);
     assert_eq!(part.is_vouched_for(), Some(false), "it was the answer");
@@ -140,10 +143,43 @@ fn what_nothing_vouches_for_has_to_do_if_nobody_else_can_be_asked() {
 }
 
 #[test]
+fn a_copy_that_fits_is_looked_for_within_bounds() {
+    let mut part = part(read());
+    let (second, ms) = (Duration::from_secs(1), Duration::from_millis);
+    let may_be_read = |part: &Part<Bytes>, at| part.may_be_read_from(NOW + at, second) & 0b111;
+    part.take_unverified(0b1, Bytes::of(1, 4096), NOW);
+    part.place(0b10, NOW + ms(500));
+    assert_eq!(may_be_read(&part, ms(999)), 0b110);
+    assert_eq!(may_be_read(&part, second), 0b100, "each other one once");
+    assert_eq!(may_be_read(&part, second * 3), 0, "and that not without end");
+    assert_eq!(part.waits_until(NOW + ms(999), second), Some(NOW + second));
+    assert_eq!(part.waits_until(NOW + second, second), None);
+    part.refused_by(0b10, false);
+    assert_eq!(may_be_read(&part, second), 0b110, "it was not begun");
+    for renewals in 1..=4 {
+        part.place(0b10, NOW + second);
+        part.search_anew(NOW + second * renewals, second);
+        assert_eq!(may_be_read(&part, second * (renewals + 1)) == 0b110, renewals <= 2);
+    }
+}
+
+#[test]
+fn a_search_that_can_ask_nobody_ends_all_the_same() {
+    let mut part = part(read());
+    let second = Duration::from_secs(1);
+    part.take_unverified(0b1, Bytes::of(1, 4096), NOW);
+    for lapse in 1..10 {
+        let now = NOW + second / 2 * lapse;
+        part.search_anew(now, second);
+        assert_eq!(part.waits_until(now + second / 2, second).is_some(), lapse <= 6);
+    }
+}
+
+#[test]
 fn a_copy_that_fits_its_checksum_vouches_for_what_was_read_before() {
     let mut part = part(read());
     assert_eq!(part.is_vouched_for(), None);
-    part.take_unverified(0b10, Bytes::of(1, 4096));
+    part.take_unverified(0b10, Bytes::of(1, 4096), NOW);
     assert_eq!(part.is_vouched_for(), Some(false));
     part.written_by(0b1);
     assert_eq!(part.is_vouched_for(), Some(true));
