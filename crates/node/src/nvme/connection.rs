@@ -17,9 +17,9 @@ use evenkeel_exports::nvme::io_queue::{
     IoQueue, RESERVATIONS_ANSWERED, ReservationAnswers, Reserving, front_end,
 };
 use evenkeel_exports::nvme::reservation::Wanted;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{timeout, timeout_at};
 
 use super::authentication::{Proving, Unproved, prove};
@@ -322,14 +322,8 @@ async fn serve_admin(
             tokio::spawn(flush(server.clone(), target.clone(), name.controller));
         }
         is_flushing &= wants_flush;
-        let count = tokio::select! {
-            read = stream.read(&mut piece) => match read {
-                Ok(0) | Err(_) => return Ok(()),
-                Ok(count) => count,
-            },
-            _ = changes.changed() => 0,
-            () = until(expires) => 0,
-        };
+        let heard = hear(&mut stream, &mut piece, &mut changes, expires).await;
+        let Some(count) = heard else { return Ok(()) };
         received.clear();
         received.extend_from_slice(&piece[..count]);
     }
@@ -357,6 +351,23 @@ async fn answer_all(
             return Ok(step);
         }
         (bytes, rest) = rest.split_at(rest.len().min(COMMANDS));
+    }
+}
+
+/// Waits for bytes of a host, or until something has happened, or the host has been silent for too
+/// long; how many bytes there are. `None`: the host has left. If all of it is so at once, what the
+/// host has sent counts first: when a node has stood still, a sign of life may be among it.
+async fn hear(
+    stream: &mut (impl AsyncRead + Unpin),
+    piece: &mut [u8],
+    changes: &mut watch::Receiver<()>,
+    expires: Option<Instant>,
+) -> Option<usize> {
+    tokio::select! {
+        biased;
+        read = stream.read(piece) => read.ok().filter(|count| *count > 0),
+        _ = changes.changed() => Some(0),
+        () = until(expires) => Some(0),
     }
 }
 
@@ -496,3 +507,6 @@ impl Frontend for Flusher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

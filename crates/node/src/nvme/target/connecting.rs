@@ -91,8 +91,12 @@ impl Target {
         now: Instant,
     ) -> Result<Wait, Refusal> {
         let Asked { connect, data } = asked;
+        if self.volume.is_none() {
+            // Nothing is ever under way that could take effect later.
+            return Ok(Wait { since: now, until: now });
+        }
         if connect.queue == 0 {
-            if let (Some(_), Some(addresses)) = (self.volume, addresses) {
+            if let Some(addresses) = addresses {
                 self.supersede(asked, addresses)?;
             }
             return Ok(Wait { since: now, until: now + DRAINED });

@@ -203,6 +203,21 @@ fn strangers_of_one_source_or_many_take_no_place_of_a_host_that_discovers() {
     }
 }
 
+/// Its connection of before has been closed, and is not gone yet. It has nothing under way.
+#[test]
+fn a_host_that_discovers_again_waits_for_nothing() {
+    let discovery = discovery();
+    let (_end, name) = discover(&discovery, HOST, [192, 0, 2, 1]).unwrap();
+    discovery.change(|inner| inner.subsystem.controller(name.controller).unwrap().end());
+    let keep_alive = std::time::Duration::ZERO;
+    let connect = Connect { queue: 0, size: 32, without_flow_control: true, keep_alive };
+    let subsystem = Subsystem::DISCOVERY;
+    let data = ConnectData { host: [1; 16], controller: 0xffff, subsystem, host_name: HOST };
+    assert!(discovery.is_ending(&data));
+    let wait = discovery.end_lost(Asked { connect: &connect, data: &data }, None, NOW).unwrap();
+    assert_eq!(wait, Wait { since: NOW, until: NOW });
+}
+
 #[test]
 fn nobody_gives_way_for_a_connect_that_is_refused() {
     let discovery = discovery();
