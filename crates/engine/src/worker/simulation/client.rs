@@ -37,6 +37,8 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) volume: usize,
+    /// Where its front end is.
+    pub(super) node: usize,
     pub(super) id: FrontendId,
     pub(super) stage: Stage,
     pub(super) desk: SharedDesk,
@@ -51,7 +53,12 @@ pub(super) struct Client {
 
 impl Client {
     /// One, and what makes its front end.
-    pub(super) fn new(volume: usize, id: FrontendId, room: usize) -> (Self, FrontendMaker) {
+    pub(super) fn new(
+        volume: usize,
+        node: usize,
+        id: FrontendId,
+        room: usize,
+    ) -> (Self, FrontendMaker) {
         let [ours, theirs] = connection(room);
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
         let desk = desk();
@@ -59,6 +66,7 @@ impl Client {
         let make: FrontendMaker = Box::new(move || Box::new(Clerk::new(own, theirs, heard)));
         let client = Self {
             volume,
+            node,
             id,
             stage: Stage::Adding,
             desk,

@@ -77,13 +77,12 @@ impl World {
         while self.told.take().is_some() {}
         self.orders[node] = 0;
         self.connects.retain(|(from, _)| *from != node);
-        for volume in 0..self.volumes.len() {
-            let it = &mut self.volumes[volume];
-            if it.node == node && it.primary.take().is_some() {
-                (it.is_serving, it.is_detaching) = (false, false);
-                let clients = self.clients.iter_mut().filter(|it| it.volume == volume);
-                clients.for_each(|it| it.stage = Stage::Gone);
-            }
+        for it in self.volumes.iter_mut().filter(|it| it.node == node) {
+            it.primary = None;
+            (it.is_serving, it.is_detaching) = (false, false);
         }
+        // Also those whose front ends were ordered there, and for whose volume that came too late.
+        let clients = self.clients.iter_mut().filter(|it| it.node == node);
+        clients.for_each(|it| it.stage = Stage::Gone);
     }
 }

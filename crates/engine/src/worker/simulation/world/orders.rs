@@ -91,7 +91,8 @@ impl World {
     pub(super) fn add_client(&mut self, volume: usize) {
         let it = &mut self.volumes[volume];
         it.clients += 1;
-        let (client, make) = Client::new(volume, FrontendId(it.clients), self.plan.sockets);
+        let (client, make) =
+            Client::new(volume, it.node, FrontendId(it.clients), self.plan.sockets);
         let (id, told, index) = (client.id, self.told.clone(), self.clients.len());
         self.clients.push(client);
         let (shape, node) = (&self.plan.shapes[volume], it.node);
