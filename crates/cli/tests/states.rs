@@ -281,6 +281,51 @@ const OLD_THERE: &str =
 const OLD_STOPPED: &str =
     "The replica on n1, while neither the coordinator nor a primary answers: it was stopped";
 
+/// It can't know that it is the volume's primary no more, and what it says may not pretend that.
+#[test]
+fn what_stood_still_and_was_taken_over_does_not_say_that_it_serves() {
+    let mut cluster = Cluster::new();
+    cluster.done("n1", "volume create music --size 8M --replicas 2 --on n1:fast --on n2:fast");
+    cluster.done("n1", "attach music --as nbd");
+    cluster.says("music", SERVES, "in-sync, answers");
+    cluster.freeze("n1");
+    cluster.until_alive(3);
+    let said = cluster.done("n3", "attach music --as nbd");
+    assert!(
+        said.contains("note: the volume was taken over from node n1, which counts as"),
+        "{said}"
+    );
+    cluster.kill("c");
+    cluster.thaw("n1");
+    let row = "it stood still, and a replica says that the volume was taken over; in-sync, answers";
+    cluster.says("music", UNSEEN, row);
+    assert_eq!(cluster.look("music").1, 6);
+    cluster.start("c");
+    cluster.until_alive(4);
+    cluster.says("music", THERE, "in-sync, answers");
+}
+
+#[test]
+fn who_stops_a_wait_is_told_that_it_goes_on() {
+    let cluster = Cluster::new();
+    cluster.done("n1", "volume create music --size 8M --replicas 2 --on n1:fast --on n2:fast");
+    cluster.freeze("n2");
+    cluster.until("n1", "volume status music", |said| said.contains("unreachable"));
+    let socket = cluster.runtime("n1").join("api.sock");
+    let mut command = common::evenkeel(&socket, "volume status music --wait in-sync".split(' '));
+    let waits = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    kill_process(Pid::from_raw(waits.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
+    let output = waits.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let begins = "evenkeel: stopped by Ctrl-C\n  why: volume `music` is not in-sync yet: ";
+    assert!(said.contains(begins), "{said}");
+    assert!(said.contains("only the wait has ended: what is under way goes on"), "{said}");
+    assert!(said.contains("evenkeel volume status music --wait in-sync"), "{said}");
+    cluster.thaw("n2");
+}
+
 #[test]
 fn what_is_printed_of_a_detached_volume_is_what_the_tables_say() {
     let mut cluster = Cluster::new();

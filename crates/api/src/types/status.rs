@@ -82,7 +82,8 @@ pub enum VolumeState {
     Serving,
     /// Attached; requests wait, see `suspended`.
     Suspended,
-    /// The view names a primary that is not alive or does not answer.
+    /// The view names a primary that is not alive or does not answer, or whose node has not given
+    /// the volume up (`not_given_up`).
     Unreachable,
     /// Neither the coordinator answers nor the node on which it was attached by the last view that
     /// a replica here adopted.
@@ -145,6 +146,10 @@ pub struct VolumeStatus {
     pub no_coordinator: NoCoordinator,
     /// Whether it can be used.
     pub state: VolumeState,
+    /// With the state `unreachable`: whether its node answers, and nothing uses it there any more;
+    /// it was not given up.
+    #[serde(default)]
+    pub not_given_up: bool,
     /// Whether it has all its replicas.
     pub health: VolumeHealth,
     /// Whether it is `degraded` for nothing but spares that are not known to answer: the data is

@@ -379,6 +379,9 @@ pub struct PrimaryStatus {
     pub serving: bool,
     /// What requests wait for, and since when.
     pub waiting: Option<PresentWait>,
+    /// Whether a replica says that it adopts a newer view, made by another primary, which the
+    /// coordinator has not told yet. But for a shared volume, that one excludes this primary.
+    pub is_said_to_be_excluded: bool,
     /// Each replica of the view, in its order.
     pub replicas: Vec<PeerStatus>,
     /// Requests of clients that are not answered.

@@ -464,6 +464,14 @@ pub(super) fn seen_by_coordinator_only(node: &str, reporter: &str) -> String {
     )
 }
 
+/// That the primary on this node is one no more by all that is known, as one that stood still while
+/// another node took the volume over.
+pub(super) fn excluded(node: &str) -> String {
+    format!(
+        "a replica says that another node has taken the volume over, or that node {node} was evicted, and refuses what node {node} asks; the coordinator, which would confirm it, does not answer node {node}"
+    )
+}
+
 /// That one of those on which a volume is attached says nothing of it to the node that tells the
 /// status. Another one may hear it.
 pub(super) fn silent_primary(node: &str, reporter: &str) -> String {

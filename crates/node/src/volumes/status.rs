@@ -12,8 +12,8 @@ use crate::conversions;
 use crate::coordinator::{Answer, NodeLiveness, Request, StoredVolume, VolumeRecord};
 use crate::volumes::Node;
 use crate::volumes::attachment::{exports, wanted};
-use crate::volumes::{Attached, verdict};
-use condition::{Account, ReplicaFacts, conclude, together};
+use crate::volumes::{Attached, messages, verdict};
+use condition::{Account, ReplicaFacts, Wait, conclude, together};
 use evenkeel_api::types::{
     LostCopy, MirrorStatus, NoCoordinator, NoData, PrimaryStatus, Rebuild, RebuildRate,
     ReplicaReach, ReplicaStatus, StatusSource, Suspended, Until, VERSION, Verify, VolumeBitmap,
@@ -327,6 +327,7 @@ fn base(node: &Node, record: &VolumeRecord, view: &View) -> VolumeStatus {
         no_data: no_data(record, view),
         no_coordinator: no_coordinator(view.no_coordinator),
         state: VolumeState::Unknown,
+        not_given_up: false,
         health: VolumeHealth::Unknown,
         lacks_only_spares: false,
         reason: None,
@@ -424,7 +425,10 @@ pub(super) async fn of_attached(node: &Arc<Node>, attached: &Attached) -> Option
     let (now, name) = (core_now(), &node.identity.name);
     let facts = facts::of_attached(node, attached, &core, &view);
     status.suspended = suspended(name, attached, &core, &view, &facts);
-    let account = account(attached, &core, &view, &facts, &mut status);
+    let account = match excluded(name, &core, &view, &mut status) {
+        Some(account) => account,
+        None => account(attached, &core, &view, &facts, &mut status),
+    };
     let own = core.verify.as_ref().map(|verify| verdict::reported(verify, now));
     status.verify = verdict::of_attached(node, attached, &view, own.clone()).await;
     add_findings(node, attached, &view, own.as_ref(), &mut status);
@@ -454,6 +458,21 @@ fn suspended(
         waits::reported(attached, view, node, awaited, waited, may_go_on, has_unserved);
     reported.fails_in = waits::fails_in(&reported, core.waiting, now);
     Some(reported)
+}
+
+/// What the primary here says of itself if by what a replica says another one has taken the volume
+/// over. Of a shared volume the others may be in the newer view, too.
+fn excluded(node: &str, core: &Primary, view: &View, status: &mut VolumeStatus) -> Option<Account> {
+    if !core.is_said_to_be_excluded || view.is_shared() {
+        return None;
+    }
+    let why = messages::excluded(node);
+    if let Some(wait) = &mut status.suspended
+        && wait.waits_for == WaitsFor::Coordinator
+    {
+        wait.why.clone_from(&why);
+    }
+    Some(Account::Excluded(Wait { why, silent_mirror: None }))
 }
 
 /// What the primary here says of itself. While requests go on it waits for the coordinator alone,

@@ -79,6 +79,7 @@ pub fn sum(volumes: &[VolumeStatus], total: usize) -> String {
         "unknown",
         "degraded?",
         "unreachable?",
+        "not given up",
         "primary unreachable",
         "unreachable",
     ]
@@ -116,6 +117,7 @@ fn condition(volume: &VolumeStatus) -> &'static str {
     match volume.state {
         VolumeState::Starting if is_starting_late(volume) => "starting",
         VolumeState::Suspended => "suspended",
+        VolumeState::Unreachable if volume.not_given_up => "not given up",
         VolumeState::Unreachable => "primary unreachable",
         // The worst that is known of it, however old.
         VolumeState::Unknown => match volume.health {

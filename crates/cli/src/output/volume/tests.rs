@@ -245,6 +245,8 @@ fn many_volumes_are_summed_up_first() {
     ];
     assert_eq!(sum(&volumes, 4), "4 volumes: 2 in-sync, 1 degraded, 1 primary unreachable\n");
     assert_eq!(sum(&volumes[..1], 1), "");
+    let left = VolumeStatus { not_given_up: true, ..volumes[2].clone() };
+    assert_eq!(sum(&[left.clone(), left], 2), "2 volumes: 2 not given up\n");
     // Those that were not chosen are there, too.
     assert_eq!(sum(&volumes[1..3], 4), "2 of 4 volumes: 1 degraded, 1 primary unreachable\n");
     assert_eq!(sum(&volumes[1..2], 4), "1 of 4 volumes: 1 degraded\n");

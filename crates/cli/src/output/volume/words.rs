@@ -26,8 +26,13 @@ pub(super) const fn doubt(is_doubtful: bool) -> &'static str {
 
 /// A node on which a volume is attached, or was when that was last known.
 pub(super) fn user(volume: &VolumeStatus, primary: &PrimaryStatus) -> String {
-    let is_silent = volume.state == VolumeState::Unreachable || !primary.alive;
+    let is_silent = is_silent(volume) || !primary.alive;
     format!("{}{}", primary.node.name, doubt(is_silent || is_old(volume)))
+}
+
+/// Whether the node on which it is attached does not answer, and nobody else is its primary.
+fn is_silent(volume: &VolumeStatus) -> bool {
+    volume.state == VolumeState::Unreachable && !volume.not_given_up
 }
 
 /// The word for a volume's health, `degraded?` if that was so once.
@@ -76,6 +81,7 @@ pub(super) fn state_word(volume: &VolumeStatus) -> &'static str {
         VolumeState::Starting => "starting",
         VolumeState::Serving => "serving",
         VolumeState::Suspended => "suspended",
+        VolumeState::Unreachable if volume.not_given_up => "not given up",
         VolumeState::Unreachable => "primary unreachable",
         VolumeState::Unknown => "unknown whether attached",
     }

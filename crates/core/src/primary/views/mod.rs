@@ -157,6 +157,12 @@ impl Views {
         }
     }
 
+    /// Whether a replica says that it adopts a newer view, made by another primary, which the
+    /// coordinator has not told yet. But for a shared volume, that one excludes this primary.
+    pub fn is_said_to_be_excluded(&self) -> bool {
+        self.fence_notices.iter().any(|(_, generation)| *generation > self.generation())
+    }
+
     /// The primary ends: takes out who is to be told that it knows of the view that excludes it.
     pub fn take_fence_notices(&mut self) -> Vec<(LinkId, Generation)> {
         core::mem::take(&mut self.fence_notices)

@@ -18,6 +18,7 @@ fn volume(state: ReplicaState, counters: VolumeCounters) -> VolumeStatus {
         unflushed: false,
         verify: None,
         rewritten: 0,
+        is_said_to_be_excluded: false,
     };
     VolumeStatus {
         volume: VolumeId(7),

@@ -295,8 +295,10 @@ pub fn conclude(status: &mut VolumeStatus, account: &Account, mirrors: &[Vec<Rep
     status.mirrors.iter_mut().for_each(|mirror| note_findings(mirror, &name));
     sum_up(&mut status.mirrors);
     status.state = account.state();
+    status.not_given_up = matches!(account, Account::Forgotten { .. });
     match account {
-        Account::Replica { .. } => {
+        // The view that counts is another one.
+        Account::Replica { .. } | Account::Excluded(_) => {
             (status.health, status.lacks_only_spares) = (known_once(&status.mirrors), false);
         }
         _ => judge(status),
@@ -394,8 +396,8 @@ fn judge(status: &mut VolumeStatus) {
 
 /// The worst that a replica is, or may be, of those that count.
 fn health(mirrors: &[MirrorStatus], counts: impl Fn(&ReplicaStatus) -> bool) -> VolumeHealth {
-    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas);
-    let replicas = replicas.filter(|replica| counts(replica)).map(health_of);
+    let replicas = with_sources(mirrors).filter(|(replica, _)| counts(replica));
+    let replicas = replicas.map(|(replica, has_source)| health_within(replica, has_source));
     let lost = mirrors.iter().flat_map(|mirror| &mirror.lost).map(|_| VolumeHealth::Degraded);
     replicas.chain(lost).max_by_key(rank).unwrap_or(VolumeHealth::InSync)
 }
@@ -404,10 +406,29 @@ fn health(mirrors: &[MirrorStatus], counts: impl Fn(&ReplicaStatus) -> bool) -> 
 /// more, and what was being copied may be done, or have failed: only what is known to be bad
 /// counts.
 fn known_once(mirrors: &[MirrorStatus]) -> VolumeHealth {
-    let replicas = mirrors.iter().flat_map(|mirror| &mirror.replicas).map(health_of);
+    let replicas =
+        with_sources(mirrors).map(|(replica, has_source)| health_within(replica, has_source));
     let bad = replicas
         .filter(|health| matches!(health, VolumeHealth::Degraded | VolumeHealth::Unreachable));
     bad.max_by_key(rank).unwrap_or(VolumeHealth::Unknown)
+}
+
+/// Each replica, with whether one of its mirror has the data, as far as is known.
+fn with_sources(mirrors: &[MirrorStatus]) -> impl Iterator<Item = (&ReplicaStatus, bool)> {
+    mirrors.iter().flat_map(|mirror| {
+        let has_source = mirror.has_source();
+        mirror.replicas.iter().map(move |replica| (replica, has_source))
+    })
+}
+
+/// One that is new has never held anything: where another one has the data, it is all there without
+/// it.
+fn health_within(replica: &ReplicaStatus, has_source: bool) -> VolumeHealth {
+    let is_new = replica.state == types::ReplicaState::Rebuilding && replica.cause.is_none();
+    match replica.reach {
+        ReplicaReach::Unreachable if is_new && has_source => VolumeHealth::Degraded,
+        _ => health_of(replica),
+    }
 }
 
 fn health_of(replica: &ReplicaStatus) -> VolumeHealth {

@@ -42,6 +42,7 @@ fn primary(mirrors: &[&[(u128, bool, bool)]]) -> PrimaryStatus {
         unflushed: false,
         verify: None,
         rewritten: 0,
+        is_said_to_be_excluded: false,
     }
 }
 

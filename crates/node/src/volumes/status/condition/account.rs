@@ -27,6 +27,9 @@ pub enum Account {
     Suspended(Wait),
     /// The primary: this has to come about, and requests go on meanwhile.
     Awaiting(String),
+    /// The primary: by what a replica says another one has taken the volume over, and requests wait
+    /// for this.
+    Excluded(Wait),
     /// The coordinator: it is attached nowhere.
     Detached,
     /// The coordinator: it was stopped; the name is the volume's.
@@ -66,7 +69,7 @@ impl Account {
         match self {
             Self::Serving | Self::Awaiting(_) => VolumeState::Serving,
             Self::Starting(_) => VolumeState::Starting,
-            Self::Suspended(_) => VolumeState::Suspended,
+            Self::Suspended(_) | Self::Excluded(_) => VolumeState::Suspended,
             Self::Detached => VolumeState::Detached,
             Self::Stopped(_) => VolumeState::Stopped,
             Self::Forgotten { .. } | Self::Silent { .. } => VolumeState::Unreachable,
@@ -89,7 +92,9 @@ impl Account {
             | Self::Stopped(_)
             | Self::Forgotten { .. }
             | Self::Silent { alive: false, .. } => Usage::Rests,
-            Self::Silent { alive: true, .. } | Self::Replica { .. } => Usage::Unknown,
+            Self::Excluded(_) | Self::Silent { alive: true, .. } | Self::Replica { .. } => {
+                Usage::Unknown
+            }
         }
     }
 
@@ -106,7 +111,7 @@ impl Account {
     pub(super) fn reason(&self, mirrors: &[MirrorStatus]) -> Option<String> {
         Some(match self {
             Self::Serving | Self::Detached => return None,
-            Self::Starting(wait) | Self::Suspended(wait) => wait.why.clone(),
+            Self::Starting(wait) | Self::Suspended(wait) | Self::Excluded(wait) => wait.why.clone(),
             Self::Awaiting(why) => format!("{why}; requests go on meanwhile"),
             Self::Stopped(name) => {
                 format!("it is stopped until `evenkeel volume assemble {name}`")

@@ -599,6 +599,7 @@ fn nobody_is_sent_to_attach_what_a_node_attaches_by_itself() {
     let forgotten = Account::Forgotten { node: "n2".into(), name: "music".into() };
     let facts = [in_sync(None, YES)];
     let mut status = concluded(&forgotten, &facts);
+    assert!(status.not_given_up && !concluded(&Account::Detached, &facts).not_given_up);
     assert!(status.reason.take().unwrap().contains("`evenkeel detach music --node n2` does"));
     status.wanted_on = wanted_on_n2();
     conclude(&mut status, &forgotten, &[facts.to_vec()]);

@@ -163,6 +163,7 @@ fn the_way_out_is_said_when_a_replica_answers_that_may_lack_writes() {
         unflushed: true,
         verify: None,
         rewritten: 0,
+        is_said_to_be_excluded: false,
     };
     let coordinator = Awaited::Primary(Waiting::Coordinator);
     assert!(!may_go_on(&core(false), &view, awaited));

@@ -23,6 +23,9 @@ pub(super) fn tables() -> Vec<Table> {
     ]
 }
 
+/// As nodes say it.
+const EXCLUDED: &str = "a replica says that another node has taken the volume over, or that node n1 was evicted, and refuses what node n1 asks; the coordinator, which would confirm it, does not answer node n1";
+
 /// A replica with which the primary has a session, or has none.
 fn session(node: &str, is_up: bool) -> ReplicaFacts {
     ReplicaFacts { connected: Some(is_up), ..replica(node, State::InSync, Cause::None) }
@@ -67,6 +70,10 @@ fn without_coordinator() -> Table {
         ("it is being attached", Account::Starting(wait(starting, None))),
         ("it waits for the coordinator", Account::Suspended(wait(away, None))),
         ("only the return of a replica waits for the coordinator", Account::Awaiting(away.into())),
+        (
+            "it stood still, and a replica says that the volume was taken over",
+            Account::Excluded(wait(EXCLUDED, None)),
+        ),
         (
             "it waits for an in-sync replica",
             Account::Suspended(wait("no in-sync replica of mirror 0 answers", Some(0))),

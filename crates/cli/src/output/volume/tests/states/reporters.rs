@@ -273,6 +273,10 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
                 ReplicaFacts { connected: Some(false), ..of(State::Rebuilding, Cause::Restarted) },
             ),
             (
+                "rebuilding, just added, does not answer",
+                ReplicaFacts { connected: Some(false), ..of(State::Rebuilding, Cause::None) },
+            ),
+            (
                 "diverged",
                 ReplicaFacts {
                     diverged: true,
@@ -318,6 +322,7 @@ fn seconds(source: StatusSource) -> Vec<(&'static str, ReplicaFacts)> {
             ),
             ("in-sync, node not seen yet", known(None)),
             ("rebuilding, node alive", of(State::Rebuilding, Cause::Restarted)),
+            ("rebuilding, just added, node dead", dead(of(State::Rebuilding, Cause::None))),
         ],
         StatusSource::Replica => vec![
             ("in-sync, its node answers", answers(known(None))),
