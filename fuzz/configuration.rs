@@ -137,11 +137,11 @@ pub fn check(text: &str) {
 /// What the parts of a node rely on.
 fn check_values(config: &Config) {
     let settings = config.settings();
-    let (first, longest) = settings.lag.pause;
+    let pause = settings.lag.pause;
     assert!(!settings.deadline.is_zero() && !settings.stabilize_after.is_zero());
     assert!(!config.lease().time().is_zero() && !config.lease().margin().is_zero());
     assert!((1..=100).contains(&settings.rebuild_share) && settings.concurrent_copies > 0);
-    assert!(first <= longest && !settings.lag.window.is_zero());
+    assert!(pause.first <= pause.longest && !settings.lag.window.is_zero());
     assert!(config.workers() > 0);
     assert!(config.api_socket().as_os_str().len() <= 107);
     let peer = config.peer_listen();

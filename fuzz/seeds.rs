@@ -175,14 +175,14 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("open_primary", {
             let (opener, named_incarnations) =
                 (Opener::Primary(primary), Incarnations::of([Incarnation(4)]));
-            Message::OpenSession { session, opener, named_incarnations }
+            Message::OpenSession { session, opener, named_incarnations: named_incarnations.into() }
         }),
         ("open_copier", {
             let (opener, named_incarnations) =
                 (Opener::Copier(ReplicaId(1)), Incarnations::default());
-            Message::OpenSession { session, opener, named_incarnations }
+            Message::OpenSession { session, opener, named_incarnations: named_incarnations.into() }
         }),
-        ("opened", Message::SessionOpened { session, report }),
+        ("opened", Message::SessionOpened { session, report: Box::new(report) }),
         ("adopt", Message::Adopt { view: Box::new(view()) }),
         ("refused", Message::Refused { adopted: generation, sequence: Some(Sequence(4)) }),
         ("write", Message::Write { id, offset, length, durable: true, receipt: true }),
@@ -193,7 +193,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("extents", Message::Extents { id, extents }),
         ("drain", Message::Drain { generation, token, offset, length, source: ReplicaId(2) }),
         ("copied", Message::Copied { token, content }),
-        ("progress", Message::RebuildProgress { generation, progress }),
+        ("progress", Message::RebuildProgress { generation, progress: Box::new(progress) }),
     ]
 }
 

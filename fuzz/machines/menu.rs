@@ -61,7 +61,7 @@ pub fn to_replica(script: &mut Script<'_>, live: &Live) -> Message {
         6 => Message::OpenSession {
             session: SessionNumber(script.near(live.session)),
             opener: opener(script),
-            named_incarnations: Incarnations::of([Incarnation(live.session)]),
+            named_incarnations: Box::new(Incarnations::of([Incarnation(live.session)])),
         },
         7 | 8 => Message::Adopt { view: Box::new(views::next(script, &live.view)) },
         9 => Message::Ping { generation, number: PingNumber(script.near(1)) },
@@ -142,7 +142,7 @@ fn from_source(script: &mut Script<'_>, live: &Live) -> Message {
     match script.choose(3) {
         0 => Message::SessionOpened {
             session: SessionNumber(script.near(live.session)),
-            report: report(script, live),
+            report: Box::new(report(script, live)),
         },
         1 => Message::Copied {
             token: CopyToken(script.near(live.number)),
@@ -237,7 +237,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
     match kind {
         0 => Message::SessionOpened {
             session: SessionNumber(script.near(live.session)),
-            report: report(script, live),
+            report: Box::new(report(script, live)),
         },
         1 => Message::Adopted { generation },
         2 => Message::DiskFailed { generation, failure: failure(script) },
@@ -263,7 +263,7 @@ pub fn to_primary(script: &mut Script<'_>, live: &Live) -> Message {
         }
         13 if script.is_set() => cluster_lock(script, live),
         13 => Message::LogFilling { generation },
-        14 => Message::RebuildProgress { generation, progress: RebuildProgress::default() },
+        14 => Message::RebuildProgress { generation, progress: Box::default() },
         15 if script.is_set() => {
             Message::RebuildCopied { generation, number: BarrierNumber(script.near(1)) }
         }

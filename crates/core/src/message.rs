@@ -144,6 +144,9 @@ impl BlockDigest {
     }
 }
 
+/// Each message is moved several times on its way. So whatever only few of them carry is apart.
+const _: () = assert!(size_of::<Message>() <= 80);
+
 /// One message. Those marked "payload" travel with one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
@@ -155,14 +158,14 @@ pub enum Message {
         opener: Opener,
         /// Which incarnation of the replica a primary's view names, and which ones views may name
         /// that it could not learn of; none to copy.
-        named_incarnations: Incarnations,
+        named_incarnations: Box<Incarnations>,
     },
     /// The session is open.
     SessionOpened {
         /// The number asked for.
         session: SessionNumber,
         /// What the replica says of itself.
-        report: ReplicaReport,
+        report: Box<ReplicaReport>,
     },
     /// Adopt this view, which the coordinator has committed (V2).
     Adopt {
@@ -433,7 +436,7 @@ pub enum Message {
         /// Its generation.
         generation: Generation,
         /// How far.
-        progress: RebuildProgress,
+        progress: Box<RebuildProgress>,
     },
     /// From a rebuilding replica to its primaries: what I have copied by now is durable. Answer
     /// when all that you have sent to the mirror before this message is finished. Said again by the

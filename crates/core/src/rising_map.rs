@@ -45,12 +45,14 @@ impl<K: Copy + Ord + Into<u64>, T> RisingMap<K, T> {
     }
 
     /// The value of this key.
+    #[inline]
     #[must_use]
     pub fn get(&self, key: &K) -> Option<&T> {
         self.values[self.index_of(*key)?].as_ref()
     }
 
     /// The value of this key, to be changed.
+    #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut T> {
         let index = self.index_of(*key)?;
         self.values[index].as_mut()
@@ -64,12 +66,18 @@ impl<K: Copy + Ord + Into<u64>, T> RisingMap<K, T> {
 
     /// Takes an entry out.
     pub fn remove(&mut self, key: &K) -> Option<T> {
-        let index = self.index_of(*key)?;
-        let value = self.values[index].take()?;
+        let value = match self.index_of(*key)? {
+            0 => {
+                self.keys.pop_front();
+                self.values.pop_front()?
+            }
+            index => self.values[index].take(),
+        }?;
         self.count -= 1;
-        while matches!(self.values.front(), Some(None)) {
-            self.values.pop_front();
-            self.keys.pop_front();
+        let gaps = self.values.iter().take_while(|value| value.is_none()).count();
+        if gaps > 0 {
+            self.values.drain(..gaps);
+            self.keys.drain(..gaps);
         }
         if self.values.len() > 2 * self.count + MAX_GAPS {
             self.close_gaps();
@@ -127,13 +135,20 @@ impl<K: Copy + Ord + Into<u64>, T> RisingMap<K, T> {
 
     /// Where a key is, or a gap that it has left. No number comes twice, so it is not after the
     /// place where it would be if none were left out.
+    #[inline]
     fn index_of(&self, key: K) -> Option<usize> {
         let oldest: u64 = (*self.keys.front()?).into();
         let distance = usize::try_from(key.into().checked_sub(oldest)?).ok()?;
         match self.keys.get(distance) {
             Some(found) if *found == key => Some(distance),
-            _ => self.keys.binary_search(&key).ok(),
+            _ => self.search(key),
         }
+    }
+
+    /// The same where numbers were left out. Apart, so that the rest is small enough to be inlined.
+    #[cold]
+    fn search(&self, key: K) -> Option<usize> {
+        self.keys.binary_search(&key).ok()
     }
 }
 

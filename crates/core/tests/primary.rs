@@ -186,7 +186,7 @@ impl Bench {
                     state: Some(ReplicaState::InSync),
                     slots: SlotBits::default(),
                 };
-                Message::SessionOpened { session, report }
+                Message::SessionOpened { session, report: Box::new(report) }
             }
             Message::Adopt { ref view } if self.adopts => {
                 Message::Adopted { generation: view.generation }

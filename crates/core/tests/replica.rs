@@ -94,7 +94,7 @@ impl Bench {
             Message::OpenSession {
                 session: SessionNumber(session),
                 opener,
-                named_incarnations: Incarnations::of([Incarnation(1)]),
+                named_incarnations: Box::new(Incarnations::of([Incarnation(1)])),
             },
         )
     }
@@ -692,7 +692,7 @@ fn a_rebuild_begins_no_copy_while_a_view_is_being_adopted() {
             [Message::OpenSession { session, .. }] => *session,
             other => panic!("{other:?}"),
         };
-    let report = source_report(2);
+    let report = Box::new(source_report(2));
     let effects = bench.say(9, Message::SessionOpened { session, report });
     assert!(effects.is_empty(), "it would wait for what comes after the adoption: {effects:?}");
     let effects = bench.disk_done(running);
@@ -749,7 +749,7 @@ fn answered(bench: &mut Bench, effect: &ReplicaEffect<Blank>) -> Vec<ReplicaEffe
         }
         ReplicaEffect::Send { message, .. } => match *message {
             Message::OpenSession { session, .. } => {
-                bench.say(9, Message::SessionOpened { session, report: source_report(2) })
+                bench.say(9, Message::SessionOpened { session, report: Box::new(source_report(2)) })
             }
             Message::AskMissing { replica, page, .. } => {
                 let content = message::MissingContent::End;

@@ -107,7 +107,7 @@ pub(crate) fn fields_of(message: &Message) -> Fields {
             };
             Fields { kind: kind::OPEN_SESSION, number: session.0, code, ..Fields::default() }
         }
-        Message::SessionOpened { session, report } => Fields {
+        Message::SessionOpened { session, ref report } => Fields {
             code: report.state.map_or(0, |state| replica_state_code(state).into()),
             length: report.slots.open,
             offset: report.slots.seen.into(),

@@ -52,7 +52,7 @@ pub fn answer(script: &mut Script<'_>, live: &Live, question: &Message) -> Optio
     };
     let answer = match *question {
         Message::OpenSession { session, .. } => {
-            Message::SessionOpened { session, report: menu::report(script, live) }
+            Message::SessionOpened { session, report: Box::new(menu::report(script, live)) }
         }
         Message::Adopt { ref view } if fails => {
             Message::Refused { adopted: view.generation, sequence: None }

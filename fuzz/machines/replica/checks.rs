@@ -79,7 +79,7 @@ impl Bench {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(self.disk.saved().has_primary(requester), "{message:?} of nobody");
             }
-            Message::RebuildProgress { generation, progress } => {
+            Message::RebuildProgress { generation, ref progress } => {
                 assert_eq!(generation, adopted, "not the adopted one: {message:?}");
                 assert!(progress.done <= progress.total);
             }

@@ -105,7 +105,7 @@ pub fn answer(
     let answer = match *question {
         Message::OpenSession { session, .. } => {
             let live = Live { replica: source?, ..live.clone() };
-            Message::SessionOpened { session, report: menu::report(script, &live) }
+            Message::SessionOpened { session, report: Box::new(menu::report(script, &live)) }
         }
         Message::Drain { generation, token, .. } => {
             Message::Drained { generation, token, is_busy: script.is_set() }

@@ -109,7 +109,7 @@ impl Bench {
         self.last_session += 1;
         let session = SessionNumber(self.last_session);
         let (opener, named_incarnations) = (menu::opener(script), self.named_incarnations());
-        self.deliver(link, (Message::OpenSession { session, opener, named_incarnations }, None));
+        self.deliver(link, (Message::OpenSession { session, opener, named_incarnations: named_incarnations.into() }, None));
     }
 
     fn new_link(&mut self) -> LinkId {
@@ -308,7 +308,7 @@ impl Bench {
         self.step(ReplicaEvent::LinkOpened { link, from: None });
         let session = SessionNumber(u64::MAX);
         let named_incarnations = self.disk.incarnations();
-        self.deliver(link, (Message::OpenSession { session, opener, named_incarnations }, None));
+        self.deliver(link, (Message::OpenSession { session, opener, named_incarnations: named_incarnations.into() }, None));
         for _ in 0..64 {
             self.complete_all();
         }

@@ -107,8 +107,10 @@ impl<P: Payload> Informed<P> {
         io.advance_cluster_locks(cx, lower);
         io.report_drained(cx);
         self.advance_detach(cx);
-        let (scrub, io, lower) = &mut self.rooms();
-        scrub.take_findings(io, lower);
+        if self.io.has_findings() {
+            let (scrub, io, lower) = &mut self.rooms();
+            scrub.take_findings(io, lower);
+        }
     }
 
     /// Takes the check under way as far as it goes, or begins the next one.
@@ -175,7 +177,7 @@ impl<P: Payload> Informed<P> {
         };
         match message {
             Message::SessionOpened { session, report } => {
-                self.session_opened(cx, replica, link, session, report);
+                self.session_opened(cx, replica, link, session, *report);
             }
             Message::Adopted { generation } => self.adopted(cx, replica, generation),
             Message::Refused { adopted, sequence } => {

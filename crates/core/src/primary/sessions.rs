@@ -13,12 +13,12 @@ use crate::view::{Cause, ReplicaState};
 
 impl<P: Payload> Informed<P> {
     pub(super) fn link_up(&mut self, cx: &mut Context<'_, P>, replica: ReplicaId, link: LinkId) {
-        let named_incarnations = self.views.named_incarnations(&self.membership, replica);
+        let named = Box::new(self.views.named_incarnations(&self.membership, replica));
         let Some(session) = self.membership.link_up(replica, link, cx.now) else {
             return cx.effects.push(PrimaryEffect::Disconnect { link });
         };
         let opener = Opener::Primary(cx.config.id);
-        cx.send(link, Message::OpenSession { session, opener, named_incarnations }, None);
+        cx.send(link, Message::OpenSession { session, opener, named_incarnations: named }, None);
     }
 
     pub(super) fn link_down(

@@ -231,7 +231,7 @@ impl<P: Payload> Replica<P> {
     ) -> Obeyed {
         match message {
             Message::OpenSession { session, opener, named_incarnations: named } => {
-                return self.open_session(cx, link, Asked { session, opener, named });
+                return self.open_session(cx, link, Asked { session, opener, named: *named });
             }
             Message::Adopt { view } => return self.adopt(cx, link, *view),
             Message::Write { .. }

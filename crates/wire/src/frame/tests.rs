@@ -74,12 +74,13 @@ fn adoptions() -> impl Strategy<Value = Message> {
                 Opener::Primary(_) => Incarnations::of([!session, session].map(Incarnation)),
                 Opener::Copier(_) => Incarnations::default(),
             };
+            let named_incarnations = Box::new(named_incarnations);
             Message::OpenSession { session: SessionNumber(session), opener, named_incarnations }
         }),
         (any::<([u64; 3], [u128; 3])>(), prop::option::of(replica_states())).prop_map(
             |((numbers, ids), state)| Message::SessionOpened {
                 session: SessionNumber(numbers[0]),
-                report: ReplicaReport {
+                report: Box::new(ReplicaReport {
                     replica: ReplicaId(ids[0]),
                     incarnation: Incarnation(numbers[1]),
                     is_stale_clone: numbers[1].is_multiple_of(2),
@@ -89,7 +90,7 @@ fn adoptions() -> impl Strategy<Value = Message> {
                     size: !numbers[2],
                     state,
                     slots: SlotBits { open: numbers[1] as u32, seen: numbers[0] as u32 },
-                },
+                }),
             }
         ),
         views().prop_map(|view| Message::Adopt { view: Box::new(view) }),
@@ -150,7 +151,7 @@ fn rebuilds() -> impl Strategy<Value = Message> {
             1 => Message::Drained { generation, token, is_busy: offset % 2 == 0 },
             2 => Message::Copy { generation, token, offset, length },
             3 => Message::Copied { token, content },
-            4 => Message::RebuildProgress { generation, progress },
+            4 => Message::RebuildProgress { generation, progress: Box::new(progress) },
             5 => Message::ClearBits { generation, offset, length: token.0 },
             6 => Message::AskMissing { generation, replica: ReplicaId(source), page: length },
             7 => {

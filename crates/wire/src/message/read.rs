@@ -120,11 +120,12 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
                     *incarnation = Incarnation(body.u64()?);
                 }
             }
+            let named_incarnations = Box::new(named_incarnations);
             Message::OpenSession { session, opener, named_incarnations }
         }
         kind::SESSION_OPENED => {
             let session = SessionNumber(fields.number);
-            Message::SessionOpened { session, report: read_report(fields, body)? }
+            Message::SessionOpened { session, report: Box::new(read_report(fields, body)?) }
         }
         kind::ADOPT => {
             let view = Box::new(decode_view(body.take(body.left())?)?);
@@ -160,7 +161,7 @@ fn read_with_body(fields: &Fields, body: &mut Reader<'_>) -> Result<Message, Fra
             Message::Copied { token: CopyToken(fields.number), content }
         }
         kind::REBUILD_PROGRESS => {
-            Message::RebuildProgress { generation, progress: read_progress(body)? }
+            Message::RebuildProgress { generation, progress: Box::new(read_progress(body)?) }
         }
         kind::CLUSTER_LOCK => Message::ClusterLock {
             generation,

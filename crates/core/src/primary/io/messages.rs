@@ -55,7 +55,7 @@ impl<P: Payload> Io<P> {
             }
             Message::LogFilling { generation } => parts.log_filling(cx, below, replica, generation),
             Message::RebuildProgress { progress, .. } => {
-                parts.rebuild_progress(below, replica, progress);
+                parts.rebuild_progress(below, replica, *progress);
             }
             Message::RebuildCopied { generation, number } => {
                 parts.rebuild_copied(cx, below, replica, generation, number);

@@ -306,6 +306,12 @@ impl<P: Payload> Io<P> {
         parts.view_adopted(cx, below)
     }
 
+    /// Whether anything was found since it was last taken out.
+    #[inline]
+    pub fn has_findings(&self) -> bool {
+        self.parts.has_findings()
+    }
+
     /// Takes out what was found since this was last asked.
     #[inline]
     pub fn take_findings(&mut self) -> Vec<Finding> {

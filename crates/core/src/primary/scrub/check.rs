@@ -107,7 +107,9 @@ impl Scrub {
         io: &mut Io<P>,
         lower: &mut Lower<'_>,
     ) -> bool {
-        self.take_findings(io, lower);
+        if io.has_findings() {
+            self.take_findings(io, lower);
+        }
         if let Some(verify) = &mut self.verify {
             verify.advance(cx.now);
         }

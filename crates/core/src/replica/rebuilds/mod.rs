@@ -20,7 +20,7 @@ use super::views::Views;
 use super::{Context, DiskError, ReplicaEffect, Sender};
 use crate::block_set::BlockSet;
 use crate::ids::*;
-use crate::incarnations::Incarnations;
+
 use crate::message::{Message, Opener, RebuildProgress, RebuildWait, ReplicaReport};
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -117,7 +117,7 @@ impl Rebuilds {
     ) {
         match message {
             Message::SessionOpened { session: _, report } => {
-                self.source_opened(cx, below, link, report);
+                self.source_opened(cx, below, link, *report);
             }
             Message::MissingBlocks { replica, asked, content } => {
                 self.missing_reported(cx, below, link, replica, asked, content);
@@ -224,7 +224,7 @@ impl Rebuilds {
         match (connected, link) {
             (Connected::Wanted, Some(link)) => {
                 let opener = Opener::Copier(cx.me.id);
-                let named_incarnations = Incarnations::default();
+                let named_incarnations = Box::default();
                 cx.send(link, Message::OpenSession { session, opener, named_incarnations }, None);
             }
             (Connected::Unwanted, Some(link)) => cx.disconnect(link),
@@ -392,7 +392,7 @@ impl Rebuilds {
     fn report_progress<P: Payload>(&mut self, cx: &mut Context<'_, P>, below: &mut Below<'_, P>) {
         let (generation, limit) = (below.views.generation(), below.views.view().rebuild_limit);
         let report = self.rebuild.as_mut().and_then(|rebuild| rebuild.take_report(cx.now, limit));
-        if let Some(progress) = report {
+        if let Some(progress) = report.map(Box::new) {
             below.sessions.report_primaries(cx, &Message::RebuildProgress { generation, progress });
             self.ask_barrier(cx, below);
             self.report_complete(cx, below);

@@ -135,7 +135,7 @@ impl Sessions {
         {
             self.confirmations.came(primary);
         }
-        let report = self.report(cx, views, &named, open_slots);
+        let report = Box::new(self.report(cx, views, &named, open_slots));
         cx.send(link, Message::SessionOpened { session, report }, None);
         // Who was told before may not have heard it.
         if let (Some(error), Opener::Primary(_)) = (failure, opener) {

@@ -79,11 +79,12 @@ pub(in crate::disk) enum Then<T> {
         skip: u32,
         length: u32,
     },
-    /// The blocks were read of which a write changes a part.
+    /// The blocks were read of which a write changes a part. Apart, so that what every operation
+    /// carries stays small.
     Widen {
         then: T,
         cover: Range<u64>,
-        write: DataWrite,
+        write: Box<DataWrite>,
     },
     /// Whole blocks were written that yield this.
     Write {
@@ -214,7 +215,7 @@ impl<I: Io, T> Checksums<I, T> {
                 (read, Then::Read { then, cover, skip, length })
             }
             Request::Write(write) if write.payload.length() < covered => {
-                (read, Then::Widen { then, cover, write })
+                (read, Then::Widen { then, cover, write: Box::new(write) })
             }
             Request::Write(write) => {
                 let mut sums = sums_of(&write.payload);
@@ -257,7 +258,7 @@ impl<I: Io, T> Checksums<I, T> {
             }
             Then::Widen { then, cover, write } => match outcome.and_then(data_of) {
                 Ok(blocks) => {
-                    self.widened(means, then, cover, write, &blocks);
+                    self.widened(means, then, cover, *write, &blocks);
                     None
                 }
                 Err(error) => Some(self.not_changed(then, &cover, error)),

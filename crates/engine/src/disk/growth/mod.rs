@@ -194,6 +194,12 @@ impl<I: Io> Disk<I> {
         }
     }
 
+    /// Whether room is to be made once nothing is under way.
+    #[inline]
+    pub(crate) fn waits_for_space(&self) -> bool {
+        self.growth.is_waiting()
+    }
+
     /// Has the step written that waits, if nothing is under way any more. Returns actions that have
     /// ended.
     pub(crate) fn advance_space(&mut self, means: &mut Means<'_, I>) -> Vec<Ended> {

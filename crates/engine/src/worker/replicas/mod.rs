@@ -155,10 +155,11 @@ impl Replicas {
     /// Something has ended on a disk: what waited for that begins. It may be one that nobody waits
     /// for.
     fn advance(&mut self, cx: &mut Context, key: Key) -> Option<Gone> {
-        if let Some(host) = self.hosts.get_mut(key) {
-            report_failed_flush(cx, key, host);
+        let host = self.hosts.get_mut(key)?;
+        report_failed_flush(cx, key, host);
+        if host.disk().waits_for_space() {
+            self.with_disk(cx, key, Disk::advance_space);
         }
-        self.with_disk(cx, key, Disk::advance_space);
         self.remove_if_closed(key)
     }
 

@@ -38,6 +38,12 @@ impl Findings {
         self.0.push(Finding::Digests { part, bit, digests });
     }
 
+    /// Whether anything was found since it was last taken out.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Takes out what was found since this was last asked.
     #[inline]
     pub fn take(&mut self) -> Vec<Finding> {

@@ -126,6 +126,12 @@ impl<P: Payload> Parts<P> {
         self.rebuild_waits.forget_link(link);
     }
 
+    /// Whether anything was found since it was last taken out.
+    #[inline]
+    pub fn has_findings(&self) -> bool {
+        self.findings.is_any()
+    }
+
     /// Takes out what was found since this was last asked.
     #[inline]
     pub fn take_findings(&mut self) -> Vec<Finding> {

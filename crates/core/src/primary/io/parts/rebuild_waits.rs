@@ -91,6 +91,12 @@ impl RebuildWaits {
         }
     }
 
+    /// Whether anybody asks whether writes are finished.
+    #[inline]
+    pub fn is_any_finishing(&self) -> bool {
+        !self.copied.is_empty()
+    }
+
     /// Those that ask whether writes are finished.
     #[inline]
     pub fn finishing(&self) -> impl Iterator<Item = (ReplicaId, Copied)> {

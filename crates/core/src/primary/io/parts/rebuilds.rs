@@ -128,6 +128,9 @@ impl<P: Payload> Parts<P> {
 
     /// Tells those that have made a copy durable when what was sent by then is finished.
     pub fn report_finished(&mut self, cx: &mut Context<'_, P>, below: &Below<'_, P>) {
+        if !self.rebuild_waits.is_any_finishing() {
+            return;
+        }
         let finishing = self.rebuild_waits.finishing();
         let fates: Vec<_> =
             finishing.map(|(id, copied)| (id, copied, self.finish(below, id, copied))).collect();

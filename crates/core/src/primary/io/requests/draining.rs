@@ -14,6 +14,9 @@ impl<P: Payload> Requests<P> {
 
     /// Tells of which paths that is so.
     pub fn report_drained(&mut self, cx: &mut Context<'_, P>) {
+        if self.draining.is_empty() {
+            return;
+        }
         let table = &self.table;
         let drained = self.draining.extract_if(.., |path| !table.came_over(*path));
         cx.effects.extend(drained.map(|path| PrimaryEffect::Drained { path }));
