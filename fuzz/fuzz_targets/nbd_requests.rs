@@ -14,11 +14,6 @@ use evenkeel_exports::nbd::{Negotiated, front_end};
 use evenkeel_fuzz::export;
 use libfuzzer_sys::fuzz_target;
 
-/// Bytes of the volume's memory.
-const MEMORY: usize = 1 << 20;
-/// Looks after which every client has ended that keeps memory from others.
-const MANY: u32 = 2 * evenkeel_exports::PATIENCE;
-
 struct Bench {
     frontend: Box<dyn Frontend>,
     context: FrontendContext,
@@ -55,19 +50,6 @@ impl Bench {
         if let Some(moment) = self.frontend.next_wakeup().filter(|_| !self.ended) {
             self.context.set_now(moment);
             self.event(FrontendEvent::Tick);
-        }
-    }
-
-    /// A client that does nothing more does not keep memory that another one waits for.
-    fn outlast(&mut self, mode: u8) {
-        while !self.submitted.is_empty() && !self.ended {
-            self.answer(mode);
-        }
-        let mut other = self.context.beside();
-        if other.allocate(MEMORY).is_none() {
-            (0..MANY).for_each(|_| self.wake());
-            let keeps_nothing = self.ended || self.frontend.next_wakeup().is_none();
-            assert!(keeps_nothing, "it ends while another one waits");
         }
     }
 
@@ -115,7 +97,7 @@ fuzz_target!(|input: &[u8]| {
     let (socket, _client) = UnixStream::pair().unwrap();
     let mut bench = Bench {
         frontend: front_end(socket.into(), negotiated)(),
-        context: FrontendContext::detached(MEMORY),
+        context: FrontendContext::detached(1 << 20),
         lent: None,
         submitted: Vec::new(),
         sent: 0,
@@ -140,6 +122,5 @@ fuzz_target!(|input: &[u8]| {
     }
     if !bench.ended {
         bench.answer(*mode);
-        bench.outlast(*mode);
     }
 });

@@ -348,7 +348,12 @@ impl Bench {
             }
             11 => self.taken(),
             12 => self.event(FrontendEvent::MemoryAvailable),
-            13 => self.tick(),
+            13 => {
+                if let Some(moment) = self.frontend.next_wakeup() {
+                    self.context.set_now(moment);
+                    self.event(FrontendEvent::Tick);
+                }
+            }
             14 => match take::<1>(input)[0] {
                 7 => self.event(FrontendEvent::Reported { what: CLOSED }),
                 how @ 128.. => self.answer(how),
@@ -361,32 +366,6 @@ impl Bench {
                 self.is_sound = false;
                 self.receive(bytes);
             }
-        }
-    }
-
-    /// A host that does nothing more does not keep memory that another one waits for.
-    fn outlast(&mut self) {
-        while !self.submitted.is_empty() && !self.ended {
-            self.reply(0, 1);
-            self.drained();
-        }
-        self.answer(0);
-        self.event(FrontendEvent::MemoryAvailable);
-        let mut other = self.context.beside();
-        if !self.submitted.is_empty() || other.allocate(1 << 20).is_some() {
-            return;
-        }
-        for _ in 0..2 * evenkeel_exports::PATIENCE {
-            self.tick();
-        }
-        let keeps_nothing = self.ended || self.drains || self.frontend.next_wakeup().is_none();
-        assert!(keeps_nothing, "it ends while another one waits");
-    }
-
-    fn tick(&mut self) {
-        if let Some(moment) = self.frontend.next_wakeup() {
-            self.context.set_now(moment);
-            self.event(FrontendEvent::Tick);
         }
     }
 
@@ -453,9 +432,6 @@ fuzz_target!(|input: &[u8]| {
     while !input.is_empty() && !bench.ended {
         let letter = take::<1>(&mut input)[0];
         bench.step(letter, &mut input);
-    }
-    if !bench.ended {
-        bench.outlast();
     }
     if !bench.ended {
         bench.end();

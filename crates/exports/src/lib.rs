@@ -10,4 +10,4 @@ pub mod nbd;
 pub mod nvme;
 mod stream;
 
-pub use stream::{HURRY, LOOK, MAX_QUEUED, PATIENCE, RECEIVE_BUFFER};
+pub use stream::{MAX_QUEUED, PATIENCE, RECEIVE_BUFFER};

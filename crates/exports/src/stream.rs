@@ -1,22 +1,17 @@
 //! The stream socket of one client, as a front end leads it: what has arrived and is not used yet,
-//! what is queued for the client, and for how long it has kept memory that others wait for
-//! ([`patience`]).
+//! what is queued for the client, and when the client last moved on.
 //!
 //! Bounds: one receive buffer of [`RECEIVE_BUFFER`] bytes; [`MAX_QUEUED`] bytes of answers, beyond
 //! which a front end takes no further request.
 
-mod patience;
-
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use evenkeel_core::Instant;
 use evenkeel_engine::{Buffer, BufferMut, Descriptor, FrontendContext};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use patience::Patience;
-pub use patience::{HURRY, Kept, LOOK, Mark, PATIENCE};
 
 /// Bytes of the receive buffer of one connection: seven writes of 4 KiB. What is received together
 /// is sent to the disks together, and with more they have nothing to do meanwhile
@@ -24,6 +19,10 @@ pub use patience::{HURRY, Kept, LOOK, Mark, PATIENCE};
 pub const RECEIVE_BUFFER: usize = 32 << 10;
 /// Bytes of answers that may wait for the client before no further request is read.
 pub const MAX_QUEUED: usize = 4 << 20;
+/// How long a client may hold memory without moving on, once its volume's memory is short: a
+/// payload that does not arrive, answers that it does not take. Then its connection ends, so that
+/// it does not keep other clients waiting.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// From here on a payload is received straight into its buffer.
 pub const DIRECT: usize = 16 << 10;
 /// How much is received at once while a large payload is expected, which is better received
@@ -45,7 +44,8 @@ pub struct Stream {
     pending: Range<usize>,
     /// Bytes that were given to the engine and have not been sent.
     queued: usize,
-    patience: Patience,
+    /// When the client last moved on, or was last forgiven that it did not.
+    moved: Instant,
 }
 
 impl Stream {
@@ -58,7 +58,7 @@ impl Stream {
             received: None,
             pending: 0..0,
             queued: 0,
-            patience: Patience::new(),
+            moved: Instant(0),
         }
     }
 
@@ -152,7 +152,8 @@ impl Stream {
     ///
     /// # Errors
     /// If nothing more will come; why.
-    pub fn received(&self, result: io::Result<usize>) -> Result<usize, String> {
+    pub fn received(&mut self, result: io::Result<usize>, now: Instant) -> Result<usize, String> {
+        self.moved = now;
         match result {
             Ok(0) => Err(format!("the {} has closed the connection", self.client)),
             Ok(count) => Ok(count),
@@ -168,19 +169,19 @@ impl Stream {
 
     /// Queues bytes for the client.
     pub fn send(&mut self, bytes: &[u8], context: &mut FrontendContext) {
-        self.queue(bytes.len());
+        self.queue(bytes.len(), context.now());
         context.send(self.descriptor, bytes);
     }
 
     /// Queues what is in a buffer, without a copy.
     pub fn send_buffer(&mut self, buffer: Buffer, context: &mut FrontendContext) {
-        self.queue(buffer.len());
+        self.queue(buffer.len(), context.now());
         context.send_buffer(self.descriptor, buffer);
     }
 
-    const fn queue(&mut self, count: usize) {
+    const fn queue(&mut self, count: usize, now: Instant) {
         if self.queued == 0 {
-            self.patience.takes();
+            self.moved = now;
         }
         self.queued += count;
     }
@@ -189,10 +190,10 @@ impl Stream {
     ///
     /// # Errors
     /// If nothing can be sent any more; why.
-    pub fn sent(&mut self, result: io::Result<usize>) -> Result<(), String> {
+    pub fn sent(&mut self, result: io::Result<usize>, now: Instant) -> Result<(), String> {
         match result {
             Ok(count) => {
-                self.patience.takes();
+                self.moved = now;
                 self.queued = self.queued.saturating_sub(count);
                 Ok(())
             }
@@ -218,27 +219,23 @@ impl Stream {
         self.queued = 0;
     }
 
-    /// From now on a payload is awaited: what its age is counted from.
-    pub const fn mark(&self) -> Mark {
-        self.patience.mark()
+    /// The client has moved on, or is forgiven that it has not.
+    pub const fn move_on(&mut self, now: Instant) {
+        self.moved = now;
     }
 
-    /// When a client that keeps memory is to be looked at.
-    pub fn next_look(&self) -> Instant {
-        self.patience.next_look()
+    /// Until when it is given time to do so.
+    pub fn deadline(&self) -> Instant {
+        self.moved + PATIENCE
     }
 
-    /// Looks at a client that keeps memory. Returns why it has to end, if it has kept it for too
-    /// long.
-    pub fn look(&mut self, kept: Kept, context: &FrontendContext) -> Option<String> {
-        let seconds = self.patience.look(kept, self.is_sending(), context)?;
+    /// Why a client ends that held memory until the deadline.
+    pub fn impatience(&self) -> String {
+        let seconds = PATIENCE.as_secs();
         let client = self.client;
-        Some(match kept.is_ending {
-            true => format!("the {client} took no answers for {seconds} s"),
-            false => format!(
-                "the {client} left a payload unfinished or took no answers for {seconds} s, and others wait for the memory"
-            ),
-        })
+        format!(
+            "the {client} neither sent nor took anything for {seconds} s, and others need memory"
+        )
     }
 
     /// Asserts what holds after each step.

@@ -8,7 +8,7 @@ use evenkeel_core::settings::{MAX_COMPARE, MAX_REQUEST};
 use evenkeel_core::{HostId, Instant, Operation, Payload};
 
 use super::{FrontendAction, RequestToken};
-use crate::memory::{Account, Budget, Buffer, BufferMut, Part, Pool, Reservation};
+use crate::memory::{Budget, Buffer, BufferMut, Part, Pool, Reservation};
 use crate::ring::{Descriptor, DescriptorToken};
 
 /// Bytes of the room that [`FrontendContext::reserve_spare`] gives.
@@ -17,8 +17,7 @@ pub const MAX_SPARE: usize = 8 << 10;
 /// By which a front end says what it wants. One context belongs to one front end for its life.
 #[derive(Debug)]
 pub struct FrontendContext {
-    /// In the volume's memory.
-    account: Account,
+    budget: Budget,
     /// An empty budget admits one request, whatever its limit.
     spare: Budget,
     actions: Vec<FrontendAction>,
@@ -33,7 +32,7 @@ impl FrontendContext {
     pub(crate) fn new(budget: Budget) -> Self {
         Self {
             spare: Budget::new(budget.pool().clone(), 0),
-            account: Account::new(budget),
+            budget,
             actions: Vec::new(),
             opened: 0,
             wants_memory: false,
@@ -46,12 +45,6 @@ impl FrontendContext {
     #[must_use]
     pub fn detached(memory: usize) -> Self {
         Self::new(Budget::new(Pool::new(memory), memory))
-    }
-
-    /// The context of another front end of the same volume, for tests.
-    #[must_use]
-    pub fn beside(&self) -> Self {
-        Self::new(self.account.budget().clone())
     }
 
     /// What was wanted since the last call, in order.
@@ -80,35 +73,10 @@ impl FrontendContext {
         self.now
     }
 
-    /// Whether another front end waits for room in the volume's memory that is not its own.
+    /// Whether the volume's memory is nearly used up, so that other clients may have to wait.
     #[must_use]
-    pub fn others_wait(&self) -> bool {
-        self.account.others_wait()
-    }
-
-    /// Whether this front end waits so.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        self.account.waits()
-    }
-
-    /// Whether this front end holds more of the volume's memory than each would if all had the
-    /// same.
-    #[must_use]
-    pub fn is_above_share(&self) -> bool {
-        self.account.is_above_share()
-    }
-
-    /// Bytes of the volume's memory that this front end holds.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.account.held()
-    }
-
-    /// This front end wants no room any more for which it has asked in vain, or will not ask again
-    /// before something else has happened.
-    pub fn stop_waiting(&self) {
-        self.account.stop_waiting();
+    pub fn memory_is_short(&self) -> bool {
+        self.budget.used() / 3 >= self.budget.limit() / 4
     }
 
     /// Gives a socket or device to the engine. `close` it there.
@@ -122,14 +90,15 @@ impl FrontendContext {
     /// A buffer of `length` bytes of the volume's memory, up to [`crate::memory::MAX_BUFFER`], with
     /// arbitrary contents. `None`: wait for `FrontendEvent::MemoryAvailable`.
     pub fn allocate(&mut self, length: usize) -> Option<BufferMut> {
-        let [room] = self.reserve([length])?;
-        Some(room.into_buffer(length))
+        let buffer = self.budget.allocate(length);
+        self.wants_memory |= buffer.is_none();
+        buffer
     }
 
     /// Room in the volume's memory for buffers of all these lengths, or for none. `None`: wait for
     /// `FrontendEvent::MemoryAvailable`.
     pub fn reserve<const N: usize>(&mut self, lengths: [usize; N]) -> Option<[Reservation; N]> {
-        let rooms = self.account.reserve_all(lengths, self.now);
+        let rooms = self.budget.reserve_all(lengths);
         self.wants_memory |= rooms.is_none();
         rooms
     }
@@ -146,7 +115,7 @@ impl FrontendContext {
 
     /// Whether the engine would say `FrontendEvent::MemoryAvailable` now, for tests of front ends.
     pub fn is_woken(&mut self) -> bool {
-        let is_woken = self.wants_memory && self.account.budget().pool().take_released();
+        let is_woken = self.wants_memory && self.budget.pool().take_released();
         self.wants_memory &= !is_woken;
         is_woken
     }
@@ -155,7 +124,7 @@ impl FrontendContext {
     /// buffers that the front end keeps for its life, such as the one it receives requests into.
     #[must_use]
     pub fn allocate_fixed(&mut self, length: usize) -> BufferMut {
-        self.account.budget().pool().take(length)
+        self.budget.pool().take(length)
     }
 
     /// Receives from a stream socket into this range of the memory, at least one byte. One
@@ -245,10 +214,14 @@ impl FrontendContext {
     ) -> Result<(), Operation<Buffer>> {
         let room = match read_by(&operation) {
             0 => None,
-            length => match self.reserve([length as usize]) {
-                Some([room]) => Some(room),
-                None => return Err(operation),
-            },
+            length => {
+                let room = self.budget.reserve(length as usize);
+                if room.is_none() {
+                    self.wants_memory = true;
+                    return Err(operation);
+                }
+                room
+            }
         };
         self.push_submit(token, operation, room);
         Ok(())
@@ -300,12 +273,6 @@ impl FrontendContext {
     /// its descriptors are closed, and its requests are cancelled; nothing more is called.
     pub fn end(&mut self, reason: impl Into<String>) {
         self.actions.push(FrontendAction::End { reason: reason.into() });
-    }
-}
-
-impl Drop for FrontendContext {
-    fn drop(&mut self) {
-        self.account.stop_waiting();
     }
 }
 

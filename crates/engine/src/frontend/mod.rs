@@ -16,9 +16,7 @@
 //!   for several buffers. If there is no room, stop reading requests until
 //!   [`FrontendEvent::MemoryAvailable`]. That is the volume's backpressure. What waits for room
 //!   keeps what it has: room that it took and returned would wake it again, for ever.
-//!   Bound also what is queued towards a client that does not read: it holds such room. Once
-//!   nothing waits any more, [say so](FrontendContext::stop_waiting). End a client that keeps room
-//!   from [others](FrontendContext::others_wait).
+//!   Bound also what is queued towards a client that does not read: it holds such room.
 //! - A front end may make non-blocking system calls of its own on its descriptors (FUSE: `read`
 //!   after [`FrontendEvent::Readable`], `writev` for answers).
 //! - Tokens are the front end's own; the engine returns them and does not look at them. A

@@ -8,9 +8,6 @@
 //! always received, and reservations return. While a budget is used up its sockets are not read,
 //! which is the backpressure that clients and primaries feel.
 //!
-//! The clients of a volume share its budget ([`account`]): one that keeps memory back, because it
-//! has sent half a payload or takes no answers, does not keep the others from working.
-//!
 //! Bounds, per worker: the sum of reservations is at most the pool's limit, plus one request for
 //! each budget (a budget with nothing reserved always admits one, so that each makes progress), and
 //! [`MAX_SPARE`](crate::frontend::MAX_SPARE) bytes for each queue of NVMe.
@@ -19,13 +16,11 @@
 //! aligned copy of what is under way. Memory is allocated when first needed and kept for reuse
 //! within the limit.
 
-mod account;
 mod buffer;
 pub mod heap;
 mod part;
 mod pool;
 
-pub(crate) use self::account::Account;
 pub use self::buffer::{Buffer, BufferMut};
 pub use self::part::Part;
 pub use self::pool::{BUFFER_ALIGNMENT, Budget, MAX_BUFFER, Pool, Reservation, buffer_size};

@@ -6,7 +6,6 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use super::BufferMut;
-use super::account::{Account, Accounts};
 
 /// Alignment of every buffer, in bytes: enough for direct I/O on any disk that can be used.
 pub const BUFFER_ALIGNMENT: usize = 4096;
@@ -172,11 +171,6 @@ impl Pool {
         self.0.reserved.get()
     }
 
-    /// Has those who wait try again.
-    pub(super) fn wake(&self) {
-        self.0.released.set(true);
-    }
-
     /// Whether a reservation has returned since the last call: who waits may try again.
     pub(crate) fn take_released(&self) -> bool {
         self.0.released.replace(false)
@@ -203,15 +197,12 @@ struct BudgetState {
     pool: Pool,
     limit: usize,
     used: Cell<usize>,
-    accounts: Accounts,
 }
 
 /// Room that has been reserved in a budget. Returns to it when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
-    /// Whose it is, of those who have accounts.
-    account: Option<Account>,
     bytes: usize,
 }
 
@@ -219,8 +210,7 @@ impl Budget {
     /// A budget of `limit` bytes of this pool.
     #[must_use]
     pub fn new(pool: Pool, limit: usize) -> Self {
-        let (used, accounts) = (Cell::new(0), Accounts::default());
-        Self(Rc::new(BudgetState { pool, limit, used, accounts }))
+        Self(Rc::new(BudgetState { pool, limit, used: Cell::new(0) }))
     }
 
     /// Reserves room for a buffer of `length` bytes. `None`: try again when something was returned.
@@ -234,34 +224,16 @@ impl Budget {
     /// once that room has returned: his own. He would try again for ever.
     #[must_use]
     pub fn reserve_all<const N: usize>(&self, lengths: [usize; N]) -> Option<[Reservation; N]> {
-        let bytes = lengths.map(buffer_size).iter().sum();
-        let may_take = self.used() == 0 || self.has_room(bytes);
-        may_take.then(|| self.take_all(lengths, None))
-    }
-
-    /// Whether so many bytes more are within the limits.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
-        let pool = &self.0.pool;
-        self.used() + bytes <= self.0.limit && pool.reserved() + bytes <= pool.0.limit
-    }
-
-    /// Reserves room for buffers of all these lengths, whether or not there is some.
-    pub(super) fn take_all<const N: usize>(
-        &self,
-        lengths: [usize; N],
-        account: Option<&Account>,
-    ) -> [Reservation; N] {
-        lengths.map(buffer_size).map(|bytes| {
-            self.0.used.set(self.used() + bytes);
-            self.0.pool.0.reserved.set(self.0.pool.reserved() + bytes);
-            account.inspect(|account| account.add(bytes));
-            Reservation { budget: self.clone(), account: account.cloned(), bytes }
-        })
-    }
-
-    /// What it knows of those who have accounts in it.
-    pub(super) fn accounts(&self) -> &Accounts {
-        &self.0.accounts
+        let sizes = lengths.map(buffer_size);
+        let bytes = sizes.iter().sum::<usize>();
+        let (used, reserved) = (self.0.used.get(), self.0.pool.reserved());
+        let fits = used + bytes <= self.0.limit && reserved + bytes <= self.0.pool.0.limit;
+        if !fits && used > 0 {
+            return None;
+        }
+        self.0.used.set(used + bytes);
+        self.0.pool.0.reserved.set(reserved + bytes);
+        Some(sizes.map(|bytes| Reservation { budget: self.clone(), bytes }))
     }
 
     /// A buffer of `length` bytes, with the room for it reserved.
@@ -306,7 +278,7 @@ impl Reservation {
     pub fn split(&mut self, length: usize) -> Self {
         let bytes = buffer_size(length).min(self.bytes);
         self.bytes -= bytes;
-        Self { budget: self.budget.clone(), account: self.account.clone(), bytes }
+        Self { budget: self.budget.clone(), bytes }
     }
 }
 
@@ -315,10 +287,7 @@ impl Drop for Reservation {
         let budget = &self.budget.0;
         budget.used.set(budget.used.get() - self.bytes);
         budget.pool.0.reserved.set(budget.pool.reserved() - self.bytes);
-        budget.pool.wake();
-        if let Some(account) = &self.account {
-            account.subtract(self.bytes);
-        }
+        budget.pool.0.released.set(true);
     }
 }
 

@@ -24,7 +24,7 @@ use evenkeel_engine::{
 
 use super::Negotiated;
 use super::request::{Command, ErrorNumber, HEADER_LENGTH, Request};
-use crate::stream::{DIRECT, Kept, Mark, Stream};
+use crate::stream::{DIRECT, Stream};
 use held::Presence;
 
 /// Most requests of one client that are in flight at once.
@@ -105,8 +105,6 @@ struct Connection {
     expected: Expected,
     /// Whether the buffer or a buffer is lent to the engine.
     receiving: bool,
-    /// From when the payload has been awaited that is expected, if one is.
-    awaited: Mark,
     /// Whether a large write came last: another one is likely to follow.
     last_was_large: bool,
     /// Requests in flight, by token, and the tokens that are free.
@@ -130,7 +128,7 @@ impl Frontend for Connection {
             }
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
             FrontendEvent::Sent { result, .. } => {
-                if let Err(reason) = self.stream.sent(result) {
+                if let Err(reason) = self.stream.sent(result, context.now()) {
                     self.not_sent(&reason, context);
                 }
             }
@@ -146,9 +144,6 @@ impl Frontend for Connection {
             | FrontendEvent::Reported { .. } => {}
         }
         self.advance(context);
-        if !self.wants_room() {
-            context.stop_waiting();
-        }
         self.note_stuck(context.now());
         if cfg!(debug_assertions) {
             self.check_invariants();
@@ -156,17 +151,15 @@ impl Frontend for Connection {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let look = self.keeps_memory().then(|| self.stream.next_look());
-        [look, self.next_look()].into_iter().flatten().min()
+        let deadline = self.keeps_others_waiting().then(|| self.stream.deadline());
+        [deadline, self.next_look()].into_iter().flatten().min()
     }
 }
 
 impl Connection {
     fn new(socket: OwnedFd, negotiated: Negotiated) -> Self {
-        let stream = Stream::new("client", socket);
         Self {
-            awaited: stream.mark(),
-            stream,
+            stream: Stream::new("client", socket),
             negotiated,
             expected: Expected::Header,
             receiving: false,
@@ -195,34 +188,24 @@ impl Connection {
         }
     }
 
-    /// Whether a payload is awaited, in memory of the volume.
-    const fn is_unfinished(&self) -> bool {
-        matches!(self.expected, Expected::Payload { .. } | Expected::Direct { .. })
-    }
-
-    /// Whether memory returns only when the client sends the rest, or takes its answers.
-    const fn keeps_memory(&self) -> bool {
-        let is_ended = matches!(self.expected, Expected::Ended);
-        self.is_unfinished() || (self.stream.is_sending() && !is_ended)
-    }
-
-    /// Whether a request asks for room after each event.
-    const fn wants_room(&self) -> bool {
-        matches!(self.expected, Expected::Room(..)) && !self.stream.is_full()
+    /// Whether memory returns only when the client moves on.
+    fn keeps_others_waiting(&self) -> bool {
+        let incomplete =
+            matches!(self.expected, Expected::Payload { .. } | Expected::Direct { .. });
+        incomplete || (self.stream.is_sending() && !matches!(self.expected, Expected::Ended))
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
         if self.next_look().is_some_and(|at| at <= context.now()) {
             self.look(context);
         }
-        if !self.keeps_memory() || context.now() < self.stream.next_look() {
+        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
-        let awaited = self.is_unfinished().then_some(self.awaited);
-        let kept = Kept { awaited, is_heard: self.receiving, is_ending: false };
-        if let Some(reason) = self.stream.look(kept, context) {
-            self.end(&reason, context);
+        if context.memory_is_short() {
+            self.end(&self.stream.impatience(), context);
         }
+        self.stream.move_on(context.now());
     }
 
     fn received(
@@ -232,7 +215,7 @@ impl Connection {
         context: &mut FrontendContext,
     ) {
         self.receiving = false;
-        let count = match self.stream.received(result) {
+        let count = match self.stream.received(result, context.now()) {
             Ok(count) => count,
             Err(reason) => return self.end(&reason, context),
         };
@@ -314,7 +297,7 @@ impl Connection {
                     self.expected = Expected::Room(request, command);
                     return self.wait(context);
                 };
-                self.awaited = self.stream.mark();
+                self.stream.move_on(context.now());
                 self.expected = Expected::Payload { request, durable, buffer, filled: 0 };
                 return Advance::GoOn;
             }

@@ -40,7 +40,7 @@ use evenkeel_engine::{Buffer, BufferMut, Frontend, FrontendContext, FrontendEven
 use super::connection::{Connection, Tag, Transfer};
 use super::controller::Namespace;
 use super::io::Ask;
-use crate::stream::{Kept, Mark, Stream};
+use crate::stream::Stream;
 use fused::{Before, Pair};
 use receiving::Receiving;
 
@@ -104,8 +104,6 @@ struct Open {
     ask: Ask,
     transfer: Transfer,
     phase: Phase,
-    /// From when its data has been awaited, if it is.
-    awaited: Mark,
 }
 
 /// How far a command is.
@@ -181,7 +179,7 @@ impl Frontend for Queue {
             }
             FrontendEvent::Reply { token, result } => self.replied(token, result, context),
             FrontendEvent::Sent { result, .. } => {
-                if let Err(reason) = self.stream.sent(result) {
+                if let Err(reason) = self.stream.sent(result, context.now()) {
                     self.lose(reason, context);
                 }
             }
@@ -209,7 +207,7 @@ impl Frontend for Queue {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.keeps_memory().then(|| self.stream.next_look())
+        self.keeps_others_waiting().then(|| self.stream.deadline())
     }
 }
 
@@ -258,9 +256,6 @@ impl Queue {
             let reason = std::mem::take(reason);
             self.end(reason, context);
         }
-        if !self.wants_memory() {
-            context.stop_waiting();
-        }
     }
 
     fn end(&mut self, reason: String, context: &mut FrontendContext) {
@@ -282,50 +277,26 @@ impl Queue {
         self.out.clear();
     }
 
-    /// From when the data of a command has been awaited that holds memory for it, of all the one
-    /// that has waited longest.
-    fn awaited(&self) -> Option<Mark> {
-        let awaits_data = |open: &&Open| {
+    /// Whether memory returns only when the host moves on.
+    fn keeps_others_waiting(&self) -> bool {
+        let awaits_data = |open: &Open| {
             let is_held =
                 matches!(open.phase, Phase::Filling(_) | Phase::Held(_) | Phase::Comparing(..));
             is_held && open.transfer.length() > 0
         };
-        let lent = match (&self.state, &self.receiving) {
-            (State::Serving, Receiving::Data(_, _, awaited)) => Some(*awaited),
-            _ => None,
-        };
-        self.open.iter().flatten().filter(awaits_data).map(|open| open.awaited).chain(lent).min()
-    }
-
-    /// Whether memory returns only when the host sends data, or takes its answers.
-    fn keeps_memory(&self) -> bool {
         let is_ended = matches!(self.state, State::Ended);
-        !is_ended && (self.stream.is_sending() || self.awaited().is_some())
-    }
-
-    /// Whether commands ask for memory after each event.
-    fn wants_memory(&self) -> bool {
-        let is_waiting = |tag: &Tag| {
-            let open = self.open[tag.index()].as_ref();
-            open.is_some_and(|open| matches!(open.phase, Phase::Waiting))
-        };
-        let is_serving = matches!(self.state, State::Serving);
-        is_serving && self.waiting.iter().chain(&self.stalled).any(is_waiting)
+        !is_ended && (self.stream.is_sending() || self.open.iter().flatten().any(awaits_data))
     }
 
     fn tick(&mut self, context: &mut FrontendContext) {
-        if !self.keeps_memory() || context.now() < self.stream.next_look() {
+        if !self.keeps_others_waiting() || context.now() < self.stream.deadline() {
             return;
         }
-        let kept = Kept {
-            awaited: self.awaited(),
-            is_heard: !matches!(self.receiving, Receiving::Nothing),
-            is_ending: !matches!(self.state, State::Serving),
-        };
-        if let Some(reason) = self.stream.look(kept, context) {
+        if context.memory_is_short() || !matches!(self.state, State::Serving) {
             self.stream.forget_queued();
-            self.lose(reason, context);
+            self.lose(self.stream.impatience(), context);
         }
+        self.stream.move_on(context.now());
     }
 }
 

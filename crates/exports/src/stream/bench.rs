@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use evenkeel_core::{HostId, Operation};
 use evenkeel_engine::frontend::FrontendAction;
@@ -35,21 +34,14 @@ pub struct Bench<F> {
     pub rooms: BTreeMap<RequestToken, Reservation>,
     /// All that was sent.
     pub sent: Vec<u8>,
-    /// Data that the client has not taken.
-    untaken: Vec<Buffer>,
     pub ended: Option<String>,
 }
 
 impl<F: Streaming> Bench<F> {
     pub fn new(front_end: F, host: Option<HostId>, memory: usize) -> Self {
-        Self::with(front_end, host, FrontendContext::detached(memory))
-    }
-
-    /// One whose volume may have others.
-    pub fn with(front_end: F, host: Option<HostId>, context: FrontendContext) -> Self {
         let mut bench = Self {
             front_end,
-            context,
+            context: FrontendContext::detached(memory),
             host,
             client: None,
             lent: None,
@@ -58,7 +50,6 @@ impl<F: Streaming> Bench<F> {
             drains: false,
             rooms: BTreeMap::new(),
             sent: Vec::new(),
-            untaken: Vec::new(),
             ended: None,
         };
         bench.event(FrontendEvent::Started);
@@ -79,10 +70,7 @@ impl<F: Streaming> Bench<F> {
                     self.lent = Some((memory, range));
                 }
                 FrontendAction::Send { bytes, .. } => self.sent.extend_from_slice(&bytes),
-                FrontendAction::SendBuffer { buffer, .. } => {
-                    self.sent.extend_from_slice(&buffer);
-                    self.untaken.push(buffer);
-                }
+                FrontendAction::SendBuffer { buffer, .. } => self.sent.extend_from_slice(&buffer),
                 FrontendAction::Submit { token, host, operation, room } => {
                     assert_eq!(host, self.host);
                     self.rooms.extend(room.map(|room| (token, room)));
@@ -108,7 +96,6 @@ impl<F: Streaming> Bench<F> {
     pub fn drain(&mut self) {
         let stream = self.front_end.stream();
         let (descriptor, bytes) = (stream.descriptor(), stream.queued());
-        self.untaken.clear();
         self.event(FrontendEvent::Sent { descriptor, result: Ok(bytes) });
     }
 
@@ -134,19 +121,10 @@ impl<F: Streaming> Bench<F> {
         buffer.freeze()
     }
 
-    /// Lets so much time pass, with the wake-ups that are wanted.
-    pub fn pass(&mut self, time: Duration) {
-        let end = self.context.now() + time;
-        while self.ended.is_none() && self.front_end.next_wakeup().is_some_and(|at| at <= end) {
-            self.wake();
-        }
-        self.context.set_now(end);
-    }
-
     /// Lets the time of the next wake-up come, if one is wanted; whether it was.
     pub fn wake(&mut self) -> bool {
         let Some(at) = self.front_end.next_wakeup() else { return false };
-        self.context.set_now(at.max(self.context.now()));
+        self.context.set_now(at);
         self.event(FrontendEvent::Tick);
         true
     }

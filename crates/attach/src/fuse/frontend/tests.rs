@@ -301,7 +301,7 @@ fn data_and_holes_are_found() {
 
 #[test]
 fn without_memory_nothing_more_is_read_until_there_is_some() {
-    let mut kernel = Kernel::new(2 << 20);
+    let mut kernel = Kernel::new(1 << 20);
     let payload = pattern(512 << 10, 9);
     let (first, operation) = kernel.ask(16, 2, &write_body(0, &payload)).pop().unwrap();
     let waits = kernel.waits;

@@ -130,7 +130,7 @@ fn what_can_not_be_served_is_refused() {
 
 #[test]
 fn requests_wait_for_memory_in_their_order() {
-    let mut kernel = Kernel::new(2 << 20);
+    let mut kernel = Kernel::new(1 << 20);
     let mut first = kernel.request(0, 1, 2048, 0).submitted;
     assert_eq!(first.len(), 1);
     for tag in 1..4 {

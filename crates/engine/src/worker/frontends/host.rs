@@ -90,13 +90,10 @@ impl FrontendHost {
         actions: &mut Vec<FrontendAction>,
     ) {
         self.context.set_now(cx.now());
-        let is_asked_again = matches!(event, FrontendEvent::MemoryAvailable);
         self.machine.handle(event, &mut self.context);
         self.context.swap_actions(actions);
         if self.context.take_wants_memory() {
             cx.wait_for_memory(Waiter::Frontend(key));
-        } else if is_asked_again {
-            self.context.stop_waiting();
         }
     }
 
@@ -272,7 +269,6 @@ impl FrontendHost {
     /// Closes all its descriptors. Returns who is to be answered.
     pub fn retire(&mut self, ring: &mut Ring) -> Vec<Answer<Result<(), EngineError>>> {
         self.state = State::Retired;
-        self.context.stop_waiting();
         for channel in std::mem::take(&mut self.channels).into_values() {
             channel.close(ring);
         }

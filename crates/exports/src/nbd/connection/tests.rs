@@ -1,5 +1,4 @@
 mod held;
-mod sharing;
 
 use std::os::unix::net::UnixStream;
 
@@ -43,13 +42,8 @@ type Bench = stream::bench::Bench<Connection>;
 
 /// A connection of a client that has negotiated this.
 fn connected(memory: usize, negotiated: Negotiated) -> Bench {
-    beside(FrontendContext::detached(memory), negotiated)
-}
-
-/// The same, with this context.
-fn beside(context: FrontendContext, negotiated: Negotiated) -> Bench {
     let (socket, client) = UnixStream::pair().unwrap();
-    let mut bench = Bench::with(Connection::new(socket.into(), negotiated), None, context);
+    let mut bench = Bench::new(Connection::new(socket.into(), negotiated), None, memory);
     bench.client = Some(client);
     bench
 }
@@ -189,7 +183,7 @@ fn no_more_requests_than_permitted_are_in_flight() {
 
 #[test]
 fn a_client_that_takes_no_answers_is_not_served_on() {
-    let mut bench = connected(256 << 20, negotiated(false));
+    let mut bench = connected(128 << 20, negotiated(false));
     bench.receive(&request(0, 1, 0, 1 << 20).repeat(99), 9999);
     let mut served = 0;
     while let Some((token, _)) = bench.submitted.get(served) {
@@ -207,7 +201,7 @@ fn a_client_that_takes_no_answers_is_not_served_on() {
 
 #[test]
 fn without_room_a_request_waits() {
-    let mut bench = connected(16_384, negotiated(false));
+    let mut bench = connected(8192, negotiated(false));
     let requests =
         [write(1, 0, &pattern(4096)), write(2, 0, &pattern(4096)), request(0, 3, 0, 4096)];
     bench.receive(&requests.concat(), 9999);
@@ -221,6 +215,32 @@ fn without_room_a_request_waits() {
         bench.event(FrontendEvent::MemoryAvailable);
         assert_eq!(bench.submitted.len(), count);
     }
+}
+
+#[test]
+fn a_client_that_stalls_ends_when_it_keeps_others_waiting() {
+    let half_a_write = write(1, 0, &pattern(8192))[..5000].to_vec();
+    for (memory, ends) in [(1 << 20, false), (8192, true)] {
+        let mut bench = connected(memory, negotiated(false));
+        assert!(!bench.wake());
+        bench.receive(&half_a_write, 9999);
+        assert!(bench.wake());
+        assert_eq!(bench.ended.is_some(), ends);
+        assert_eq!(bench.wake(), !ends);
+    }
+}
+
+#[test]
+fn a_client_that_takes_no_answers_ends_when_it_keeps_others_waiting() {
+    let mut bench = connected(8192, negotiated(false));
+    bench.receive(&request(0, 1, 0, 8192), 9999);
+    assert!(!bench.wake(), "this is not the client's fault");
+    let data = bench.buffer(&pattern(8192));
+    bench.reply(bench.submitted[0].0, Ok(Reply::Data(vec![(0, data)])));
+    let room = bench.context.allocate(8192);
+    assert!(bench.wake());
+    assert!(bench.ended.is_some());
+    drop(room);
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Queue {
             }
             (Ok(Reply::Data(pieces)), Ask::Compare { length, .. }) if is_whole(&pieces, length) => {
                 open.phase = Phase::Comparing(pieces, false);
-                open.awaited = self.stream.mark();
+                self.stream.move_on(context.now());
                 self.request(tag, transfer);
             }
             (Ok(Reply::Done), Ask::Manage { .. }) => self.deallocate(tag, ranges, context),

@@ -49,8 +49,8 @@ impl Queue {
         transfer: Transfer,
         context: &mut FrontendContext,
     ) {
-        let (phase, awaited) = (Phase::Waiting, self.stream.mark());
-        self.open[tag.index()] = Some(Open { tag, ask, transfer, phase, awaited });
+        let phase = Phase::Waiting;
+        self.open[tag.index()] = Some(Open { tag, ask, transfer, phase });
         if self.begin(tag, context) {
             return;
         }
@@ -122,7 +122,7 @@ impl Queue {
             Ask::FusedCompare { length, .. } => {
                 return self.fill_first(tag, length, transfer, context);
             }
-            Ask::FusedWrite { .. } => return self.fill_second(tag, transfer),
+            Ask::FusedWrite { .. } => return self.fill_second(tag, transfer, context),
             Ask::Zero { offset, length, deallocate, durable } => {
                 Operation::Zero { offset, length, unmap: deallocate, durable }
             }
@@ -182,15 +182,21 @@ impl Queue {
     fn fill(&mut self, tag: Tag, transfer: Transfer, context: &mut FrontendContext) -> bool {
         let length = transfer.length();
         let Some(room) = self.reserve(tag, length, transfer, context) else { return false };
-        self.fill_into(tag, room.into_buffer(length as usize), transfer);
+        self.fill_into(tag, room.into_buffer(length as usize), transfer, context);
         true
     }
 
     /// A command's data comes into this buffer.
-    pub(super) fn fill_into(&mut self, tag: Tag, buffer: BufferMut, transfer: Transfer) {
+    pub(super) fn fill_into(
+        &mut self,
+        tag: Tag,
+        buffer: BufferMut,
+        transfer: Transfer,
+        context: &FrontendContext,
+    ) {
+        self.stream.move_on(context.now());
         if let Some(open) = &mut self.open[tag.index()] {
             open.phase = Phase::Filling(Some(buffer));
-            open.awaited = self.stream.mark();
         }
         self.request(tag, transfer);
     }

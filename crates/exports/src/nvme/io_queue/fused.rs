@@ -8,8 +8,8 @@
 //!
 //! Bounds: a pair that has begun holds three times its length, 192 KiB at most, of the volume's
 //! memory, also while the host keeps data back; one that has not begun holds nothing. A queue has
-//! as many pairs as half its entries. A host that keeps data back while others wait for
-//! memory loses its queue ([`crate::stream`]), and the memory returns.
+//! as many pairs as half its entries. A host that keeps data back for longer than
+//! [`crate::stream::PATIENCE`] while memory is short loses its queue, and the memory returns.
 
 use evenkeel_core::{Operation, Reply, RequestError};
 use evenkeel_engine::memory::Reservation;
@@ -166,7 +166,7 @@ impl Queue {
         let Some([expected, payload, answer]) = context.reserve([length; 3]) else {
             return false;
         };
-        self.fill_into(tag, expected.into_buffer(length), transfer);
+        self.fill_into(tag, expected.into_buffer(length), transfer, context);
         if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.first == tag) {
             (pair.payload, pair.answer) = (Some(payload.into_buffer(length)), Some(answer));
         }
@@ -174,10 +174,15 @@ impl Queue {
     }
 
     /// Requests the second half's data, if the first one has begun. Returns whether it has.
-    pub(super) fn fill_second(&mut self, tag: Tag, transfer: Transfer) -> bool {
+    pub(super) fn fill_second(
+        &mut self,
+        tag: Tag,
+        transfer: Transfer,
+        context: &FrontendContext,
+    ) -> bool {
         let pair = self.pairs.iter_mut().find(|pair| pair.second == Some(tag));
         let Some(buffer) = pair.and_then(|pair| pair.payload.take()) else { return false };
-        self.fill_into(tag, buffer, transfer);
+        self.fill_into(tag, buffer, transfer, context);
         true
     }
 

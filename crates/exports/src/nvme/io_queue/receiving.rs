@@ -7,7 +7,7 @@ use evenkeel_engine::{BufferMut, FrontendContext};
 
 use super::{Phase, Queue, State};
 use crate::nvme::connection::{End, Event, Tag};
-use crate::stream::{DIRECT, Mark};
+use crate::stream::DIRECT;
 
 /// What the engine receives into.
 #[derive(Debug)]
@@ -15,9 +15,8 @@ pub(super) enum Receiving {
     Nothing,
     /// The receive buffer.
     Stream,
-    /// This part of a command's buffer, for data that has been awaited from then on. The command
-    /// may have been aborted meanwhile; the engine has its buffer still.
-    Data(Tag, Range<usize>, Mark),
+    /// This part of a command's buffer.
+    Data(Tag, Range<usize>),
 }
 
 /// What bytes have led to, besides data.
@@ -114,7 +113,7 @@ impl Queue {
         {
             let range = offset as usize..offset as usize + left as usize;
             self.stream.receive_into(buffer, range.clone(), context);
-            self.receiving = Receiving::Data(tag, range, open.awaited);
+            self.receiving = Receiving::Data(tag, range);
             return;
         }
         if self.stream.receive(self.last_was_large, context) {
@@ -128,7 +127,7 @@ impl Queue {
         result: io::Result<usize>,
         context: &mut FrontendContext,
     ) {
-        let count = match self.stream.received(result) {
+        let count = match self.stream.received(result, context.now()) {
             Ok(count) => count,
             Err(reason) => return self.lose(reason, context),
         };
@@ -136,7 +135,7 @@ impl Queue {
             return;
         }
         match std::mem::replace(&mut self.receiving, Receiving::Nothing) {
-            Receiving::Data(tag, range, _) => {
+            Receiving::Data(tag, range) => {
                 self.direct(tag, range.start..range.start + count, memory, context);
             }
             Receiving::Stream | Receiving::Nothing => {

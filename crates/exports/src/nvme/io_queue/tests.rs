@@ -1,7 +1,6 @@
 mod aborting;
 mod fused;
 mod reserving;
-mod sharing;
 
 use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
@@ -573,6 +572,33 @@ fn a_command_that_nobody_answers_is_noticed() {
     bench.command(&write(1, ON_REQUEST, 16), &[]);
     bench.front_end.open.iter_mut().for_each(|open| *open = None);
     bench.event(FrontendEvent::MemoryAvailable);
+}
+
+#[test]
+fn a_host_that_stalls_ends_when_it_keeps_others_waiting() {
+    for (memory, ends) in [(1 << 20, false), (8192, true)] {
+        let mut bench = Bench::new(memory);
+        assert!(!bench.wake());
+        bench.command(&write(1, ON_REQUEST, 16), &[]);
+        bench.drain();
+        assert!(bench.wake());
+        assert_eq!(bench.drains, ends);
+        assert_eq!(bench.wake(), !ends);
+        if ends {
+            bench.drained();
+        }
+        assert_eq!(bench.ended.is_some(), ends);
+    }
+    let mut bench = Bench::new(8192);
+    bench.command(&read(1, 16), &[]);
+    assert!(!bench.wake(), "this is not the host's fault");
+    let data = bench.data(&pattern(8192));
+    bench.reply(data);
+    let room = bench.context.allocate(8192);
+    assert!(bench.wake());
+    bench.drained();
+    assert!(bench.ended.is_some());
+    drop(room);
 }
 
 #[test]

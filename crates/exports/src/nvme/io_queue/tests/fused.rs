@@ -1,7 +1,6 @@
 //! Compare and Write: what a host may do right and wrong with its halves.
 
 use super::*;
-use crate::stream::{HURRY, LOOK, PATIENCE};
 
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
@@ -372,15 +371,12 @@ fn a_second_half_with_the_lower_slot_is_answered_second() {
 fn a_host_that_keeps_its_second_half_back_keeps_nobody_waiting() {
     let mut bench = Bench::new(3 * 4096);
     bench.command(&compare(3, IN_CAPSULE, 1), &[1; 512]);
-    let mut other = bench.context.beside();
-    assert!(other.allocate(4096).is_none());
-    bench.pass(LOOK * (HURRY + 1));
+    assert!(bench.wake());
     bench.drained();
     assert!(bench.ended.is_some(), "others need the memory");
     let mut bench = Bench::new(1 << 20);
     bench.command(&compare(3, IN_CAPSULE, 1), &[1; 512]);
-    bench.pass(LOOK * PATIENCE * 9);
-    assert!(bench.ended.is_none() && !bench.drains);
+    assert!(bench.wake() && bench.ended.is_none());
 }
 
 /// What a host holds with pairs whose data it keeps back.
@@ -388,7 +384,7 @@ fn a_host_that_keeps_its_second_half_back_keeps_nobody_waiting() {
 fn unfinished_pairs_hold_three_times_their_length_of_the_volumes_memory() {
     const PAIR: usize = 3 * crate::nvme::io::MAX_FUSED as usize;
     const HALF: u16 = 128;
-    let mut bench = Bench::new(5 * PAIR);
+    let mut bench = Bench::new(2 * PAIR + PAIR / 2);
     for first in [2, 4, 6] {
         bench.command(&compare(first, ON_REQUEST, HALF), &[]);
         bench.command(&write_behind(first + 1, ON_REQUEST, HALF), &[]);
@@ -396,15 +392,11 @@ fn unfinished_pairs_hold_three_times_their_length_of_the_volumes_memory() {
     let begun: Vec<_> = tags(&mut bench).into_iter().map(|(command, _)| command).collect();
     assert_eq!(begun, [2, 3, 4, 5], "the third pair waits, and holds nothing");
     assert!(bench.context.reserve([PAIR / 3]).is_some(), "of its three parts one would fit");
-    // Others need what it holds.
-    let mut other = bench.context.beside();
-    let _rest = other.reserve([PAIR / 3; 9]).unwrap();
-    let mut other = bench.context.beside();
-    assert!(other.reserve([PAIR / 3]).is_none());
-    bench.pass(LOOK * (HURRY + 1));
+    // Its time is over: others need what it holds.
+    assert!(bench.wake());
     bench.drained();
     assert!(bench.ended.is_some());
-    assert_eq!(bench.context.held(), 0, "all of it is back");
+    assert!(bench.context.reserve([PAIR / 3; 7]).is_some(), "all of it is back");
 }
 
 #[test]
