@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use evenkeel_core::primary::Waiting;
+use evenkeel_core::primary::{PrimaryStatus, Waiting};
 use evenkeel_engine::counters::{Failure, Histogram, KINDS, KindCounters};
 use evenkeel_engine::{OpenReplicaStatus, VolumeStatus, WorkerStatus};
 
@@ -258,7 +258,9 @@ fn volume_metrics(attached: &[Arc<Attached>], volumes: &[&VolumeStatus], page: &
         let core = volume.primary.as_ref();
         let serving = matches!(attached.phase(), Phase::Serving | Phase::Attached)
             && core.is_some_and(|core| {
-                core.serving && core.waiting.is_none_or(|wait| wait.why == Waiting::Start)
+                core.serving
+                    && !was_taken_over(core)
+                    && core.waiting.is_none_or(|wait| wait.why == Waiting::Start)
             });
         page.line("volume_serving", &[("volume", attached.name())], u8::from(serving));
     }
@@ -329,6 +331,11 @@ fn failure_metrics(page: &mut Page, failed: &BTreeMap<String, Vec<Failure>>) {
     }
 }
 
+/// Whether a replica says that another primary has this one's place.
+fn was_taken_over(core: &PrimaryStatus) -> bool {
+    core.is_said_to_be_excluded && core.view.as_ref().is_some_and(|view| !view.is_shared())
+}
+
 fn page_replicas(
     page: &mut Page,
     pairs: &[(&Arc<Attached>, &VolumeStatus)],
@@ -343,7 +350,9 @@ fn page_replicas(
             let answers = peer.is_some_and(|peer| {
                 peer.connected && peer.leaving.is_none() && !peer.may_be_out_of_sync
             });
-            let in_sync = record.state == evenkeel_core::ReplicaState::InSync && answers;
+            let in_sync = record.state == evenkeel_core::ReplicaState::InSync
+                && answers
+                && !was_taken_over(core);
             let progress = peer.and_then(|peer| peer.rebuild);
             if let Some(value) = value(progress, in_sync) {
                 let id = record.id.to_string();

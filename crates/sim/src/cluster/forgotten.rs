@@ -290,11 +290,11 @@ impl Cluster {
         let block = self.profile.geometry.block_size / SECTOR;
         let first = (offset / u64::from(SECTOR)) as u32 / block * block;
         for primary in self.serving_primaries() {
-            // With its neighbour, which another replica may have forgotten.
-            self.issue_read_of(primary, first, 2 * block);
             for _ in 1..READS_OF_ROTTEN {
                 self.issue_read_of(primary, first, block);
             }
+            // With its neighbour, which another replica may have forgotten.
+            self.issue_read_of(primary, first, 2 * block);
         }
     }
 
