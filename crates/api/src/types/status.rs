@@ -146,8 +146,8 @@ pub struct VolumeStatus {
     pub no_coordinator: NoCoordinator,
     /// Whether it can be used.
     pub state: VolumeState,
-    /// With the state `unreachable`: whether its node answers, and nothing uses it there any more;
-    /// it was not given up.
+    /// With the state `unreachable`: whether its node answers, and it does not run there any more;
+    /// it was not given up. The node may wait to attach it again ([`Self::wanted_on`]).
     #[serde(default)]
     pub not_given_up: bool,
     /// Whether it has all its replicas.

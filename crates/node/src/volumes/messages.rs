@@ -468,7 +468,7 @@ pub(super) fn seen_by_coordinator_only(node: &str, reporter: &str) -> String {
 /// another node took the volume over.
 pub(super) fn excluded(node: &str) -> String {
     format!(
-        "a replica says that another node has taken the volume over, or that node {node} was evicted, and refuses what node {node} asks; the coordinator, which would confirm it, does not answer node {node}"
+        "a replica says that another node has taken the volume over, or that node {node} was evicted, and refuses what node {node} asks; only the coordinator can confirm it"
     )
 }
 

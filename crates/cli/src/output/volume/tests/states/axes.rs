@@ -24,7 +24,7 @@ pub(super) fn tables() -> Vec<Table> {
 }
 
 /// As nodes say it.
-const EXCLUDED: &str = "a replica says that another node has taken the volume over, or that node n1 was evicted, and refuses what node n1 asks; the coordinator, which would confirm it, does not answer node n1";
+const EXCLUDED: &str = "a replica says that another node has taken the volume over, or that node n1 was evicted, and refuses what node n1 asks; only the coordinator can confirm it";
 
 /// A replica with which the primary has a session, or has none.
 fn session(node: &str, is_up: bool) -> ReplicaFacts {
