@@ -324,7 +324,7 @@ addresses() {
     # A node that is dead when it is needed.
     ek 3 disk add "$work/n3/disk" --name disk --quiet
     kill_node 3
-    refused 3 "n3 answer" ek 1 volume create $vol --size 64M --replicas 1 --on n3:disk
+    refused 5 "n3" ek 1 volume create $vol --size 64M --replicas 1 --on n3:disk
 }
 
 garbage() {
