@@ -79,7 +79,7 @@ exec 3>&-
 sleep 1
 kill -0 $load 2> /dev/null || { cat /tmp/load; fail "the load did not wait for the next daemon"; }
 $server waits /run/evenkeel data > /tmp/serve.waits 2>&1 && fail "nobody seems to use it"
-grep -q "in use (mounted at /tmp/mnt" /tmp/serve.waits || fail "$(cat /tmp/serve.waits)"
+grep -q 'InUse .*"/tmp/mnt"' /tmp/serve.waits || fail "$(cat /tmp/serve.waits)"
 kill -0 $load 2> /dev/null || { cat /tmp/load; fail "who only looked has ended what waits"; }
 
 step "take over"
